@@ -1,0 +1,85 @@
+# The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+min_version("9.20")
+ROOT = Path(workflow.basedir)
+sys.path.insert(0, str(ROOT))
+# Stages are `python -m ...` from any working directory, here and on a cluster node.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+configfile: ROOT / "config" / "config.yaml"
+
+
+from rules.plan import Plan, Run
+from rules.provenance import canonical_json, code_version
+from rules.record import StageError
+
+try:
+    plan = Plan(dict(config))
+except StageError as problem:
+    raise WorkflowError(str(problem)) from None
+
+# Where and how, not what: environment variables, so that a change of machine makes no result stale.
+for name, value in {
+    "BENCH_DATA_ROOT": config["data_root"],
+    "BENCH_DOWNLOAD": "1" if config["download"] else None,
+    "BENCH_DEVICE": config["device"],
+    "BENCH_STRICT": "1" if config["strict"] else None,
+    "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
+}.items():
+    if value is not None and not (name == "BENCH_DATA_ROOT" and name in os.environ):
+        os.environ[name] = value
+
+RESULTS = config["results"]
+RUN = f"{RESULTS}/runs/{{dataset}}/{{protocol}}/{{recipe}}/seed{{seed}}"
+DATA = f"{RESULTS}/data/{{dataset}}"
+PREPARED = [f"{DATA}/card.json", f"{DATA}/images.npy", f"{DATA}/labels.npy"]
+LOG = f"{RESULTS}/logs/{{dataset}}_{{protocol}}_{{recipe}}_seed{{seed}}"
+GPU = int(config["device"] == "cuda" or (config["device"] == "auto" and Path("/dev/nvidia0").exists()))
+if workflow.is_main_process:
+    plan.write()
+
+
+wildcard_constraints:
+    dataset="[a-z0-9_]+",
+    protocol="[a-z0-9_]+",
+    recipe="[a-z0-9_-]+",
+    seed="[0-9]+",
+    assigner="[a-z0-9_]+",
+
+
+def run_of(wildcards):
+    """The run that a job's wildcards name."""
+    return Run(wildcards.dataset, wildcards.protocol, wildcards.recipe, int(wildcards.seed))
+
+
+localrules:
+    all,
+    track,
+
+
+rule all:
+    default_target: True
+    input:
+        [f"{plan.table_path(name)}.csv" for name in plan.tables],
+        f"{RESULTS}/mlflow.json" if config["track"] else [],
+
+
+for stage in ("prepare", "train", "embed", "assign", "evaluate", "tabulate", "track"):
+
+    include: f"rules/{stage}.smk"
+
+
+onsuccess:
+    # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
+    if config["track"] and workflow.is_main_process:
+        plan_file, index = f"{RESULTS}/.plan/suite.json", Path(f"{RESULTS}/mlflow.json")
+        tables = [Path(f"{plan.table_path(name)}.csv") for name in plan.tables]
+        if any(t.exists() and (not index.exists() or index.stat().st_mtime < t.stat().st_mtime) for t in tables):
+            shell(f"python -m evaluation.track --plan {plan_file} --out {index} {'--strict' if config['strict'] else ''}")

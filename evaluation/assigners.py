@@ -1,0 +1,122 @@
+"""Assigners: features -> cluster ids. Fit and predict are apart, so that a row can say what it was fitted on.
+
+An assigner class takes its configuration (config/assigners.yaml) and the number of classes; `fit(features, seed)` and
+`predict(features)` take the feature arrays by name (h [N, d], p [N, K], ...), restricted to the rows in question.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from rules.record import StageError
+
+Features = Mapping[str, np.ndarray]
+
+
+class AssignError(StageError):
+    """Features that cannot be clustered as asked."""
+
+
+class KMeansAssigner:
+    """K-means with `n_init` restarts on the chosen features, L2-normalised or raw."""
+
+    def __init__(self, settings: Mapping[str, Any], classes: int):
+        self.settings = settings
+        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+
+    def fit(self, features: Features, seed: int) -> None:
+        x = prepare(features, self.settings)
+        self._check(x)
+        self._run(x, seed, init=self.settings["init"], n_init=self.settings["n_init"])
+
+    def predict(self, features: Features) -> np.ndarray:
+        return self.model.predict(prepare(features, self.settings)).astype(np.int64)
+
+    def facts(self) -> dict[str, Any]:
+        """What a record says of the fit."""
+        return {"inertia": float(self.model.inertia_), "iterations": int(self.model.n_iter_), "clusters": self.clusters}
+
+    def _check(self, x: np.ndarray) -> None:
+        if self.clusters > len(x):
+            raise AssignError(f"{self.clusters} clusters asked of {len(x)} rows: ask for fewer, or fit on more rows")
+
+    def _run(self, x: np.ndarray, seed: int, init: Any, n_init: int) -> None:
+        self.model = KMeans(
+            self.clusters, init=init, n_init=n_init, max_iter=self.settings["max_iter"], random_state=seed
+        )
+        with warnings.catch_warnings():
+            # Fewer distinct points than clusters: the metrics report occupied clusters, which says it better.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.model.fit(x)
+
+
+class KMeansComponentsAssigner(KMeansAssigner):
+    """K-means started once from the means of MIX'EM's components (spec: MIX'EM sec. 3.3).
+
+    Start m is the mean of the features whose dominant component (argmax of p) is m, not normalised again. With more
+    components than clusters the most frequent ones serve; missing starts are filled one after the other by the row
+    farthest from all starts so far, which is deterministic (the paper is silent on empty components).
+    """
+
+    def fit(self, features: Features, seed: int) -> None:
+        x = prepare(features, self.settings)
+        self._check(x)
+        if "p" not in features:
+            raise AssignError("kmeans_components needs component probabilities p, which this method does not give")
+        self._run(x, seed, init=component_centres(x, features["p"].argmax(1), self.clusters), n_init=1)
+
+
+def component_centres(x: np.ndarray, dominant: np.ndarray, clusters: int) -> np.ndarray:
+    """x [N, d], dominant component [N] -> starting centres [clusters, d]."""
+    ids, counts = np.unique(dominant, return_counts=True)
+    chosen = ids[np.argsort(-counts, kind="stable")][:clusters]
+    centres = [x[dominant == component].mean(0) for component in np.sort(chosen)]
+    while len(centres) < clusters:
+        distance = np.min([((x - centre) ** 2).sum(1) for centre in centres], axis=0)
+        centres.append(x[distance.argmax()])
+    return np.asarray(centres, dtype=x.dtype)
+
+
+class ArgmaxAssigner:
+    """The most probable cluster of each image; nothing to fit."""
+
+    def __init__(self, settings: Mapping[str, Any], classes: int):
+        self.settings = settings
+
+    def fit(self, features: Features, seed: int) -> None:
+        self.predict(features)
+
+    def predict(self, features: Features) -> np.ndarray:
+        return prepare(features, self.settings).argmax(1).astype(np.int64)
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+
+def prepare(features: Features, settings: Mapping[str, Any]) -> np.ndarray:
+    """The array that `settings` names, checked finite and, where asked, with unit rows. float32 [N, d]."""
+    name = settings["features"]
+    if name not in features:
+        raise AssignError(f"features {name!r} asked for, but the method gives only {', '.join(sorted(features))}")
+    x = np.asarray(features[name], dtype=np.float32)
+    x = x.reshape(len(x), -1)
+    if not np.isfinite(x).all():
+        raise NonFinite(f"features {name!r} are not finite in {int((~np.isfinite(x)).any(1).sum())} of {len(x)} rows")
+    if settings.get("normalise"):
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return x
+
+
+class NonFinite(AssignError):
+    """Features with NaN or infinity: a failed run, recorded as such instead of being clustered."""
+
+
+ALGORITHMS = {
+    "kmeans": KMeansAssigner,
+    "kmeans_components": KMeansComponentsAssigner,
+    "argmax": ArgmaxAssigner,
+}

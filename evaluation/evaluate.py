@@ -1,0 +1,86 @@
+"""Stage `evaluate`: features and clusters of one run -> metrics.json. All evaluations of a run share one process.
+
+python -m evaluation.evaluate --data results/data/digits --features some/folder/features.npz \\
+    --clusters some/folder/clusters/kmeans.npz --evaluations knn linear --protocol full --seed 0 --out metrics.json
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.assigners import NonFinite
+from evaluation.clustering import clustering_metrics
+from preparation.catalogue import entry_or_json
+from preparation.prepared import open_prepared
+from rules.record import Record, StageError, read_json, run_stage, write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="prepared folder")
+    parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
+    parser.add_argument("--clusters", nargs="*", default=[], help="clusters/{assigner}.npz files to score")
+    parser.add_argument("--evaluations", nargs="*", default=[], help="names in config/evaluations.yaml, or their JSON")
+    parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
+    parser.add_argument("--seed", required=True, type=int)
+    parser.add_argument("--out", required=True, help="metrics.json")
+    given = parser.parse_args()
+    records = read_json(Path(given.features).with_suffix(".json"))["records"]
+    data = open_prepared(given.data, verify=False)
+    protocol_name, protocol = entry_or_json("protocol", given.protocol)
+    evaluations = dict(entry_or_json("evaluation", text) for text in given.evaluations)
+    inputs = {"features": records["embed"]["fingerprint"]}
+    for path in map(Path, given.clusters):
+        own = read_json(path.with_suffix(".json"))["records"]
+        stage = f"assign/{path.stem}"
+        if own["embed"]["fingerprint"] != inputs["features"]:
+            raise StageError(
+                f"{path} was made from features {own['embed']['fingerprint']}, {given.features} is "
+                f"{inputs['features']}: assign again"
+            )
+        records[stage] = own[stage]
+        inputs[stage] = own[stage]["fingerprint"]
+    splits = {"name": protocol_name, "score": protocol["score"], "probe": protocol["probe"]}
+    record = Record(
+        "evaluate", ("evaluation.evaluate",), {"evaluations": evaluations, "protocol": splits}, inputs, given.seed
+    )
+    status = records["train"]["status"]
+    results: dict[str, dict[str, Any]] = {}
+    for path in map(Path, given.clusters):
+        assign_status = records[f"assign/{path.stem}"]["status"]
+        if assign_status != "ok":
+            results[f"clustering/{path.stem}"] = {"status": assign_status}
+            continue
+        with np.load(path) as stored:
+            found = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
+        results[f"clustering/{path.stem}"] = {"status": "ok", **found}
+    if evaluations:
+        results |= _probes(given.features, data, protocol, evaluations, given.seed, status)
+    write_json(given.out, {"results": results, "records": {**records, "evaluate": record.finish(status)}})
+    for name, found in results.items():
+        print(f"{name}: " + ", ".join(f"{key} {found[key]}" for key in ("status", "ACC", "NMI", "ARI") if key in found))
+
+
+def _probes(
+    features_path: str, data: Any, protocol: dict[str, Any], evaluations: dict[str, Any], seed: int, status: str
+) -> dict[str, dict[str, Any]]:
+    from evaluation.probes import probe  # torch: only where a probe is asked for
+
+    if status != "ok":
+        return {name: {"status": status} for name in evaluations}
+    with np.load(features_path) as stored:
+        features = {key: stored[key] for key in stored.files}
+    train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
+    results = {}
+    for name, settings in evaluations.items():
+        try:
+            results[name] = {"status": "ok", **probe(features, data.labels, train, test, settings, seed), **settings}
+        except NonFinite as problem:
+            results[name] = {"status": "non_finite", "reason": str(problem)}
+    return results
+
+
+if __name__ == "__main__":
+    run_stage(main)

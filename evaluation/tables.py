@@ -1,0 +1,282 @@
+"""Tables: metrics of many runs -> the shape of a paper's table, with the paper's values beside ours.
+
+Knows no method, recipe or paper by name: rows, columns and reported values come from the table's plan file. A cell is
+the mean over seeds with the sample standard deviation (n - 1) and n. A result whose record differs from the plan is
+stale: it is named and left out, never printed.
+"""
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rules.record import read_json
+
+NOT_RUN, STALE = "not run", "stale"
+
+
+@dataclass
+class Cell:
+    """One data set x metric of one row: printed values, the paper's value, marks."""
+
+    values: list[float] = field(default_factory=list)
+    reported: float | None = None
+    reported_std: float | None = None
+    reported_note: str = ""
+    rank: int | None = None  # 1 best, 2 second among our rows that are no controls
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation, None below two runs."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass
+class Row:
+    """One printed row: a recipe x assigner (or probe) under one protocol, or reported values only."""
+
+    label: str
+    recipe: str = ""
+    source: str = ""  # assigner or probe
+    protocol: str = ""
+    fitted_on: str = ""
+    control: bool = False
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # (data set title, metric)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    """A filled table."""
+
+    title: str
+    datasets: list[str]
+    metrics: dict[str, dict[str, Any]]
+    rows: list[Row]
+    note: str
+    problems: list[str]  # stale and diverged runs, named
+
+
+def build(plan: Mapping[str, Any]) -> Table:
+    """Read the runs' metrics.json files and fill the table that `plan` (rules/plan.py, table_plan) describes."""
+    problems: list[str] = []
+    reported = _reported(plan["reported"])
+    datasets = list(plan["datasets"].values())
+    datasets += [d for d in dict.fromkeys(key[2] for key in reported) if d not in datasets]
+    rows = []
+    for spec in plan["rows"]:
+        for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
+            runs = [run for run in spec["runs"] if run["protocol"] == protocol]
+            rows.append(_row(spec, protocol, runs, plan, reported, datasets, problems))
+    for dataset in datasets:
+        for metric, facts in plan["metrics"].items():
+            _rank([row.cells[dataset, metric] for row in rows if not row.control], facts)
+    return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", list(dict.fromkeys(problems)))
+
+
+def _row(
+    spec: Mapping[str, Any],
+    protocol: str,
+    runs: list[dict[str, Any]],
+    plan: Mapping[str, Any],
+    reported: Mapping[tuple, dict[str, str]],
+    datasets: Iterable[str],
+    problems: list[str],
+) -> Row:
+    source = spec.get("assigner") or spec.get("evaluation") or ""
+    key = f"clustering/{source}" if "assigner" in spec else source
+    row = Row(spec["label"], spec.get("recipe", ""), source, plan["protocols"].get(protocol, ""))
+    row.control = bool(spec.get("control"))
+    for dataset in datasets:
+        for metric in plan["metrics"]:
+            row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
+    for run in runs:
+        dataset = plan["datasets"][run["dataset"]]
+        found, problem = _read_run(run, key)
+        if problem:
+            problems.append(problem)
+            row.notes.append(f"{dataset} seed {run['seed']}: {problem.split(': ', 1)[1].split(';')[0]}")
+            continue
+        for metric, facts in plan["metrics"].items():
+            if metric in found["result"]:
+                row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
+        row.fitted_on = found["fitted_on"]
+        if found["result"].get("degenerate"):
+            row.notes.append(f"{dataset} seed {run['seed']}: degenerate, {found['result']['occupied_clusters']} clusters occupied")
+        if "TEST" in found["result"].get("selection", ""):
+            row.notes.append("selected on test labels")
+    row.notes = list(dict.fromkeys(row.notes))
+    return row
+
+
+def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """({"result", "fitted_on"}, "") of one run, or ({}, "folder: what is wrong; cure")."""
+    folder = run["folder"]
+    if not Path(folder, "metrics.json").is_file():
+        return {}, f"{folder}: {NOT_RUN}; ask snakemake for it"
+    stored = read_json(Path(folder, "metrics.json"))
+    for stage, (fingerprint, code) in run["expected"].items():
+        record = stored["records"].get(stage)
+        if record is None or record["fingerprint"] != fingerprint:
+            why = "was never recorded" if record is None else (
+                "ran with other code" if record["code"] != code else "ran with other settings, seed or inputs"
+            )
+            cure = f"delete {folder} and run snakemake again" if stage != "prepare" else "delete the prepared data set"
+            return {}, f"{folder}: {STALE}, stage {stage} {why}; {cure}"
+    train = stored["records"]["train"]
+    if train["status"] == "diverged":
+        where = train["diverged"]
+        return {}, f"{folder}: diverged in epoch {where['epoch']}, term {where['term']}"
+    result = stored["results"].get(key, {"status": NOT_RUN})
+    if result["status"] != "ok":
+        return {}, f"{folder}: {result['status']}; {result.get('reason', '')}"
+    if (assign := stored["records"].get(f"assign/{key.partition('/')[2]}")) is not None:
+        fitted = "+".join(assign["settings"]["protocol"]["fit"])
+    else:
+        fitted = "+".join(stored["records"]["evaluate"]["settings"]["protocol"]["probe"]["train"])
+    return {"result": result, "fitted_on": fitted}, ""
+
+
+def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:
+    """(method, setting, data set, metric) -> row of config/reported, values only."""
+    return {(r["method"], r["setting"], r["dataset"], r["metric"]): r for r in rows if r["mean"]}
+
+
+def _reported_cell(
+    spec: Mapping[str, Any], dataset: str, metric: str, facts: Mapping[str, Any], reported: Mapping[tuple, Mapping[str, str]]
+) -> Cell:
+    name = spec.get("reported_metrics", {}).get(metric, metric)
+    found = reported.get((spec.get("reported"), spec.get("setting", ""), dataset, name))
+    if found is None:
+        return Cell()
+    # Papers print percent or fractions; ours is stored as a fraction and printed with `scale`.
+    scale = facts["scale"] if found["unit"] == "fraction" else 1
+    std = float(found["std"]) * scale if found["std"] else None
+    return Cell(reported=float(found["mean"]) * scale, reported_std=std, reported_note=found["note"])
+
+
+def _rank(cells: list[Cell], facts: Mapping[str, Any]) -> None:
+    """Mark best and second best by mean, ties sharing a rank."""
+    if facts["better"] == "neither":
+        return
+    sign = 1 if facts["better"] == "higher" else -1
+    means = sorted({round(cell.mean, facts["digits"]) for cell in cells if cell.mean is not None}, key=lambda m: -sign * m)
+    for cell in cells:
+        if cell.mean is not None and (position := means.index(round(cell.mean, facts["digits"]))) < 2:
+            cell.rank = position + 1
+
+
+# ---- printing
+
+HEADS = ("method", "recipe", "assigner", "protocol", "fitted on")
+
+
+def to_csv(table: Table) -> str:
+    """Wide CSV: per data set and metric our mean, std and n, and the paper's mean and std where the paper has any."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = _columns(table)
+    head = [*HEADS]
+    for dataset, metric in columns:
+        head += [f"{dataset} {metric}{suffix}" for suffix in ("", " std", " n")]
+        if _has_reported(table, dataset, metric):
+            head += [f"{dataset} {metric} paper", f"{dataset} {metric} paper std"]
+    writer.writerow([*head, "notes"])
+    for row in table.rows:
+        line = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
+        for dataset, metric in columns:
+            cell, digits = row.cells[dataset, metric], table.metrics[metric]["digits"]
+            line += [_number(cell.mean, digits), _number(cell.std, digits), str(len(cell.values) or "")]
+            if _has_reported(table, dataset, metric):
+                line += [_number(cell.reported, digits), _number(cell.reported_std, digits)]
+        writer.writerow([*line, "; ".join(_notes(row))])
+    return text.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """One Markdown table; ours as mean ± std (n), the paper's in brackets, best bold, second best underlined."""
+    columns = _columns(table)
+    lines = [f"# {table.title}", ""]
+    heads = [*HEADS, *(f"{dataset} {table.metrics[metric]['title']}" for dataset, metric in columns), "notes"]
+    lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for row in table.rows:
+        cells = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
+        for dataset, metric in columns:
+            cells.append(_cell_text(row.cells[dataset, metric], table.metrics[metric]["digits"], ("**", "**"), ("<u>", "</u>"), "±"))
+        lines.append("| " + " | ".join([*cells, "; ".join(_notes(row))]) + " |")
+    return "\n".join([*lines, "", _legend(table), ""])
+
+
+def to_tex(table: Table) -> str:
+    """A LaTeX tabular for the booktabs package, marked as the Markdown."""
+    columns = _columns(table)
+    heads = ["method", "protocol", *(f"{_tex(dataset)} {_tex(table.metrics[metric]['title'])}" for dataset, metric in columns)]
+    lines = [f"% {table.title}", f"\\begin{{tabular}}{{ll{'r' * len(columns)}}}", "\\toprule"]
+    lines += [" & ".join(heads) + " \\\\", "\\midrule"]
+    for row in table.rows:
+        cells = [_tex(row.label), _tex(row.protocol)]
+        for dataset, metric in columns:
+            text = _cell_text(
+                row.cells[dataset, metric], table.metrics[metric]["digits"], ("\\textbf{", "}"), ("\\underline{", "}"), "$\\pm$"
+            )
+            cells.append(text)
+        lines.append(" & ".join(cells) + " \\\\")
+    legend = "\n".join(f"% {line}" for line in _legend(table).splitlines())
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", legend, ""])
+
+
+def _columns(table: Table) -> list[tuple[str, str]]:
+    """Columns that hold a value of ours or of the paper."""
+    pairs = [(dataset, metric) for dataset in table.datasets for metric in table.metrics]
+    return [
+        pair for pair in pairs if any(row.cells[pair].values or row.cells[pair].reported is not None for row in table.rows)
+    ] or pairs
+
+
+def _has_reported(table: Table, dataset: str, metric: str) -> bool:
+    return any(row.cells[dataset, metric].reported is not None for row in table.rows)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def _cell_text(cell: Cell, digits: int, best: tuple[str, str], second: tuple[str, str], plus: str) -> str:
+    parts = []
+    if cell.mean is not None:
+        text = _number(cell.mean, digits)
+        if cell.std is not None:
+            text += f" {plus} {_number(cell.std, digits)}"
+        before, after = {1: best, 2: second}.get(cell.rank, ("", ""))
+        parts.append(f"{before}{text}{after} ({len(cell.values)})")
+    if cell.reported is not None:
+        std = f" {plus} {_number(cell.reported_std, digits)}" if cell.reported_std is not None else ""
+        parts.append(f"[{_number(cell.reported, digits)}{std}]")
+    return " ".join(parts)
+
+
+def _notes(row: Row) -> list[str]:
+    """The row's notes and those of its reported values, without repetition."""
+    return list(dict.fromkeys([*row.notes, *(cell.reported_note for cell in row.cells.values() if cell.reported_note)]))
+
+
+def _legend(table: Table) -> str:
+    text = (
+        "Ours: mean ± sample standard deviation over seeds, number of runs in parentheses; best bold, second best "
+        "underlined, controls left out. [ ]: the value printed in the paper, under the paper's own protocol. Percent."
+    )
+    return f"{text}\n{table.note}" if table.note else text
+
+
+def _tex(text: str) -> str:
+    for character in "&%_#":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,32 @@
+"""Projection heads: backbone features [B, d] -> embeddings."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    """Linear-ReLU-Linear without batch norm: the head of SimCLR, MoCo v2, MIX'EM and CDC. [B, inputs] -> [B, outputs]."""
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, outputs))
+
+
+class ParallelMLP(nn.Module):
+    """`count` independent heads `mlp(inputs, hidden, outputs)` in two matrix products. [B, inputs] -> [B, count, outputs].
+
+    Each head is initialised as nn.Linear would initialise it alone.
+    """
+
+    def __init__(self, count: int, inputs: int, hidden: int, outputs: int):
+        super().__init__()
+        self.first = nn.Linear(inputs, count * hidden)  # fan-in `inputs`, as each head has by itself
+        self.weight = nn.Parameter(torch.empty(count, hidden, outputs))
+        self.bias = nn.Parameter(torch.empty(count, 1, outputs))
+        self.count = count
+        bound = 1 / math.sqrt(hidden)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, h: Tensor) -> Tensor:
+        hidden = self.first(h).relu().unflatten(1, (self.count, -1)).transpose(0, 1)  # [count, B, hidden]
+        return torch.baddbmm(self.bias, hidden, self.weight).transpose(0, 1)

@@ -1,0 +1,200 @@
+"""The one training loop that runs every method."""
+
+import csv
+import io
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from methods.engine.augment import Augment
+from methods.engine.batches import Images, Order
+from methods.engine.checkpoint import ResumeState
+from methods.engine.method import Batch, Context, Method
+from methods.engine.optim import build_optimiser, schedule
+from methods.engine.seeds import derive
+
+PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
+
+
+@dataclass
+class Outcome:
+    """How a training ended: history rows (one per epoch) and, if it diverged, where."""
+
+    history: list[dict[str, float]] = field(default_factory=list)
+    diverged: dict[str, Any] | None = None
+
+
+def train(
+    fabric: Fabric,
+    method: Method,
+    recipe: Mapping[str, Any],
+    images: Images,
+    normalisation: Mapping[str, list[float]],
+    seed: int,
+    state: ResumeState,
+    checkpoint_minutes: float,
+) -> Outcome:
+    """Train `method` in place for the recipe's epochs; resumes from `state` when it holds one.
+
+    A run killed anywhere and started again ends in the same bits as one never killed (on one CPU): each epoch's order
+    and each step's random numbers depend on (seed, epoch, step) alone, everything else is in `state`. State is saved
+    every `checkpoint_minutes` (0: after every step) and on SIGTERM, which then ends the process with status 143.
+    """
+    epochs, weights = recipe["schedule"]["epochs"], recipe["weights"]
+    order = Order(len(images), recipe["batch_size"], method.drop_last, seed) if epochs else None
+    outcome = Outcome()
+    if not epochs:
+        return outcome
+    factor = schedule(recipe["schedule"], order.steps)
+    augment = Augment(recipe["augmentation"], normalisation)
+    optimiser = build_optimiser(recipe["optimiser"], method.parameters())
+    first_epoch, first_step, sums, spent = 0, 0, {}, 0.0
+    if (saved := state.load()) is not None:
+        method.load_state_dict(saved["method"])
+        optimiser.load_state_dict(saved["optimiser"])
+        first_epoch, first_step, sums, spent = saved["epoch"], saved["step"], saved["sums"], saved["spent"]
+        outcome.history = saved["history"]
+        print(f"resuming at epoch {first_epoch + 1}/{epochs}, step {first_step}", flush=True)
+        del saved
+    method = method.to(fabric.device, memory_format=torch.channels_last)
+    wrapped, optimiser = fabric.setup(method, optimiser)
+    context = Context(
+        epoch=0,
+        epochs=epochs,
+        rows=len(images),
+        clean=lambda rows: augment.normalise(images.pixels[rows.to(fabric.device)]),
+        seed=lambda *path: derive(seed, *path),
+        device=fabric.device,
+    )
+    saver = _Saver(state, checkpoint_minutes)
+    generator = torch.Generator(device=fabric.device)
+
+    def snapshot(epoch: int, step: int, sums: Mapping[str, Tensor], begun: float) -> dict[str, Any]:
+        return {
+            "method": method.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "epoch": epoch,
+            "step": step,
+            "sums": {name: value.cpu() for name, value in sums.items()},
+            "spent": spent + time.perf_counter() - begun,
+            "history": outcome.history,
+        }
+
+    with _progress(epochs, first_epoch) as report, saver:
+        for epoch in range(first_epoch, epochs):
+            begun = time.perf_counter()
+            context.epoch = epoch
+            if first_step == 0:
+                torch.manual_seed(derive(seed, "before_epoch", epoch))
+                method.before_epoch(context)
+            method.train()
+            for step, index in order.epoch(epoch, first_step):
+                rate = recipe["optimiser"]["lr"] * factor(epoch * order.steps + step)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                torch.manual_seed(derive(seed, "step", epoch, step))  # dropout and whatever else a method draws
+                generator.manual_seed(derive(seed, "augment", epoch, step))
+                terms = wrapped(_batch(images, index.to(fabric.device), augment, method, generator))
+                total = sum(weights[name] * value for name, value in terms.items() if weights[name] != 0)
+                optimiser.zero_grad(set_to_none=True)
+                fabric.backward(total)
+                optimiser.step()
+                method.after_step()
+                for name, value in (("total", total), *terms.items()):
+                    sums[name] = sums.get(name, 0.0) + value.detach().double()
+                if saver.due():
+                    saver.save(snapshot(epoch, step + 1, sums, begun))
+            torch.manual_seed(derive(seed, "after_epoch", epoch))
+            method.after_epoch(context)
+            seconds = spent + time.perf_counter() - begun
+            row = {"epoch": epoch + 1, **{name: float(value) / order.steps for name, value in sums.items()}}
+            row |= {"lr": rate, **method.statistics()}
+            row |= {"seconds": round(seconds, 3), "images_per_s": round(order.steps * recipe["batch_size"] / seconds, 1)}
+            outcome.history.append(row)
+            report(row)
+            first_step, sums, spent = 0, {}, 0.0
+            bad = [name for name in row if not math.isfinite(row[name])]
+            if bad:
+                # The total is bad whenever a term is: name the term.
+                outcome.diverged = {"epoch": epoch + 1, "term": next((n for n in bad if n != "total"), bad[0])}
+                break
+            if saver.due() and epoch + 1 < epochs:
+                saver.save(snapshot(epoch + 1, 0, {}, time.perf_counter()))
+    return outcome
+
+
+def _batch(images: Images, index: Tensor, augment: Augment, method: Method, generator: torch.Generator) -> Batch:
+    pixels = images.pixels[index]
+    views = [augment(pixels, generator) for _ in range(method.views)] or [augment.normalise(pixels)]
+    views = [view.contiguous(memory_format=torch.channels_last) for view in views]
+    return Batch(views, index, images.labels[index] if method.uses_labels else None)
+
+
+class _Saver:
+    """Decides when state is due: every so many minutes, or at once when the cluster asks the process to end."""
+
+    def __init__(self, state: ResumeState, minutes: float):
+        self.state, self.seconds = state, minutes * 60
+        self.last, self.terminated = time.monotonic(), False
+
+    def due(self) -> bool:
+        return self.terminated or time.monotonic() - self.last >= self.seconds
+
+    def save(self, snapshot: dict[str, Any]) -> None:
+        self.state.save(snapshot)
+        self.last = time.monotonic()
+        if self.terminated:
+            print("terminated: state saved, the next run goes on from here", file=sys.stderr, flush=True)
+            raise SystemExit(PREEMPTED)
+
+    def __enter__(self) -> None:
+        def on_term(*_: Any) -> None:
+            self.terminated = True
+
+        self.before = signal.signal(signal.SIGTERM, on_term)
+
+    def __exit__(self, *_: Any) -> None:
+        signal.signal(signal.SIGTERM, self.before)
+
+
+@contextmanager
+def _progress(epochs: int, done: int) -> Iterator:
+    """A bar with remaining time on a terminal, one plain line per epoch (at most about 20 in all) elsewhere."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
+
+        with Progress(*Progress.get_default_columns()[:-1], TimeRemainingColumn(), TimeElapsedColumn()) as bar:
+            task = bar.add_task("training", total=epochs, completed=done)
+            yield lambda row: bar.update(task, advance=1, description=f"total {row['total']:.4f}")
+        return
+    begun, every = time.monotonic(), max(1, epochs // 20)
+
+    def line(row: Mapping[str, float]) -> None:
+        epoch = int(row["epoch"])
+        if epoch % every and epoch != epochs and math.isfinite(row["total"]):
+            return
+        left = (time.monotonic() - begun) / (epoch - done) * (epochs - epoch)
+        rest = " ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in ("epoch", "seconds"))
+        print(f"epoch {epoch}/{epochs} {rest} left {left:.0f} s", flush=True)
+
+    yield line
+
+
+def history_csv(history: list[dict[str, float]]) -> str:
+    """The history as CSV text; floats are written so that reading them gives the same bits."""
+    columns = list(dict.fromkeys(name for row in history for name in row)) or ["epoch"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([{name: repr(value) for name, value in row.items()} for row in history])
+    return text.getvalue()

@@ -1,0 +1,104 @@
+"""The interface between one method and the loop that runs it."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from methods.blocks.networks import backbone
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a method may know of its data set: number of classes (never a label), image shape, training rows."""
+
+    classes: int
+    shape: tuple[int, int, int]  # height, width, channels
+    rows: int
+
+
+@dataclass
+class Batch:
+    """What the loop hands to `Method.losses`.
+
+    `views`: `Method.views` independently augmented, normalised versions of the same images, each float [B, C, H, W];
+    with `views = 0` one normalised version without augmentation. `index` [B] numbers the training rows from 0.
+    `labels` [B] is there only for methods that declare `uses_labels`.
+    """
+
+    views: list[Tensor]
+    index: Tensor
+    labels: Tensor | None = None
+
+
+@dataclass
+class Context:
+    """What a method sees at the borders of an epoch.
+
+    `clean(rows)` gives normalised images without augmentation, [n, C, H, W]; `seed(*path)` a seed that depends on the
+    run's seed and the given words alone.
+    """
+
+    epoch: int
+    epochs: int
+    rows: int
+    clean: Callable[[Tensor], Tensor]
+    seed: Callable[..., int]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+
+class Method(nn.Module):
+    """One method: a backbone, what stands on it, and its loss terms.
+
+    A method file holds one subclass (or a small family), and ends with `METHOD = TheClass`. The constructor takes
+    `(backbone, data)` and, keyword-only and annotated, every key of the recipe's `settings`. Everything a method keeps
+    between steps is a parameter or buffer, so that it is part of the state a run resumes from.
+    """
+
+    terms: ClassVar[tuple[str, ...]] = ()  # names of the loss terms, a literal; weights come from the recipe
+    views: ClassVar[int] = 2
+    uses_labels: ClassVar[bool] = False
+    drop_last: ClassVar[bool] = True  # contrastive losses depend on the batch size; others may take the rest
+
+    def __init__(self, backbone: nn.Module, data: DataFacts):
+        super().__init__()
+        self.backbone = backbone
+        self.data = data
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Named scalar terms; the loop minimises their sum weighted by the recipe's `weights`."""
+        raise TypeError(f"{type(self).__name__} has no losses: its recipe must say epochs: 0")
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        return self.losses(batch)
+
+    def before_epoch(self, context: Context) -> None:
+        """Work on the whole training set before an epoch (an E-step, a target distribution, neighbours)."""
+
+    def after_step(self) -> None:
+        """Work after each optimiser step (momentum update, queue)."""
+
+    def after_epoch(self, context: Context) -> None:
+        """Work on the whole training set after an epoch."""
+
+    def statistics(self) -> dict[str, float]:
+        """Numbers for this epoch's row of the history (occupied components, ...); called once, at the epoch's end."""
+        return {}
+
+    def features(self, x: Tensor) -> dict[str, Tensor]:
+        """x [B, C, H, W], normalised -> h [B, d] (backbone), and where the method has them z [B, D], p [B, K]."""
+        return {"h": self.backbone(x)}
+
+
+def load_method(name: str) -> type[Method]:
+    """The class of methods/{name}.py."""
+    return importlib.import_module(f"methods.{name}").METHOD
+
+
+def build_method(recipe: Mapping[str, Any], data: DataFacts) -> Method:
+    """A fresh method with random weights (from torch's global generator), as the recipe says."""
+    kind = load_method(recipe["method"])
+    return kind(backbone(recipe["network"], data.shape), data, **recipe["settings"])

@@ -1,0 +1,131 @@
+"""Stage `train`: prepared data + recipe (+ the base encoder it starts from) -> model.pt, history.csv, train.json.
+
+python -m methods.train --data results/data/digits --recipe simclr_base --protocol full --seed 0 --out some/folder
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from methods.engine.batches import Images
+from methods.engine.checkpoint import ResumeState
+from methods.engine.loop import history_csv, train
+from methods.engine.method import DataFacts, Method, build_method, load_method
+from methods.engine.recipe import resolve_or_json, train_splits
+from methods.engine.seeds import derive
+from preparation.catalogue import entry_or_json
+from preparation.prepared import open_prepared
+from rules.record import Record, StageError, read_json, run_stage, whole, write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="prepared folder")
+    parser.add_argument("--recipe", required=True, help="name in config/recipes, or a resolved recipe as JSON")
+    parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
+    parser.add_argument("--seed", required=True, type=int)
+    parser.add_argument("--base", help="model.pt of the base recipe, where the recipe names one")
+    parser.add_argument("--out", required=True, help="folder to write")
+    parser.add_argument("--resume", default="results/.resume", help="folder for the state of unfinished runs")
+    parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
+    parser.add_argument("--checkpoint-minutes", type=float, default=float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10)))
+    parser.add_argument("--strict", action="store_true", default=os.environ.get("BENCH_STRICT") == "1")
+    given = parser.parse_args()
+
+    data = open_prepared(given.data)
+    recipe = resolve_or_json(given.recipe, data.card["name"])
+    protocol_name, protocol = entry_or_json("protocol", given.protocol)
+    splits = train_splits(recipe, protocol)
+    rows = data.rows(splits)
+    base = _read_base(recipe, given.base)
+    settings = {"recipe": recipe, "protocol": {"name": protocol_name, "train": splits}}
+    inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
+    record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
+
+    fabric = Fabric(accelerator=given.device, devices=1, precision=_precision(recipe["precision"], given.device))
+    kind = load_method(recipe["method"])
+    facts = DataFacts(data.card["classes"], tuple(data.card["shape"]), len(rows))
+    torch.manual_seed(derive(given.seed, "weights"))
+    method = build_method(recipe, facts)
+    if base:
+        _load_backbone(method, base["backbone"], given.base)
+    contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    pictures = data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows]
+    images = Images(pictures, data.labels[rows] if kind.uses_labels else None, fabric.device)
+
+    state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
+    outcome = train(
+        fabric, method, recipe, images, data.card["normalisation"], given.seed, state, given.checkpoint_minutes
+    )
+    if outcome.diverged and given.strict:
+        state.remove()
+        raise StageError(
+            f"training diverged: term {outcome.diverged['term']!r} is not finite in epoch {outcome.diverged['epoch']} "
+            f"(recipe {recipe['name']}, seed {given.seed}); strict=true makes this an error"
+        )
+    out = Path(given.out)
+    method.cpu()
+    model = {
+        "method": method.state_dict(),
+        "backbone": method.backbone.state_dict(),
+        "fingerprint": record.facts["fingerprint"],
+        "epoch": len(outcome.history),
+    }
+    with whole(out / "model.pt") as file:
+        torch.save(model, file)
+    with whole(out / "history.csv", "w") as file:
+        file.write(history_csv(outcome.history))
+    own = record.finish(
+        "diverged" if outcome.diverged else "ok",
+        diverged=outcome.diverged,
+        base_seed=base["seed"] if base else None,
+        epochs=len(outcome.history),
+        training_seconds=round(sum(row["seconds"] for row in outcome.history), 3),
+        parameters=sum(parameter.numel() for parameter in method.parameters()),
+        device=str(fabric.device),
+        precision=fabric._precision.precision,
+    )
+    write_json(out / "train.json", {"records": {"prepare": data.card["record"], "train": own}})
+    state.remove()
+    print(f"{recipe['name']} on {data.card['name']}, seed {given.seed}: {own['status']}, {own['epochs']} epochs")
+
+
+def _precision(wanted: str, device: str) -> str:
+    """Fabric's name of the precision; `auto` is bfloat16 where the device computes in it, float32 elsewhere."""
+    if wanted == "auto":
+        cuda = device in ("auto", "cuda", "gpu") and torch.cuda.is_available()
+        wanted = "bf16" if cuda and torch.cuda.is_bf16_supported() else "32"
+    return {"32": "32-true", "bf16": "bf16-mixed"}[wanted]
+
+
+def _read_base(recipe: dict[str, Any], path: str | None) -> dict[str, Any] | None:
+    """The base model that the recipe starts from, with its seed, or None."""
+    if recipe.get("base") is None:
+        if path:
+            raise StageError(f"recipe {recipe['name']!r} names no base, but --base {path} was given: leave it out")
+        return None
+    if not path:
+        raise StageError(f"recipe {recipe['name']!r} starts from {recipe['base']['recipe']!r}: give its model as --base")
+    if not Path(path).is_file():
+        raise StageError(f"{path}: base model not found; train {recipe['base']['recipe']!r} first")
+    model = torch.load(path, map_location="cpu", weights_only=True)
+    model["seed"] = read_json(Path(path).with_name("train.json"))["records"]["train"]["seed"]
+    return model
+
+
+def _load_backbone(method: Method, weights: dict[str, torch.Tensor], path: str) -> None:
+    try:
+        method.backbone.load_state_dict(weights)
+    except RuntimeError as problem:
+        raise StageError(
+            f"{path}: its backbone does not fit this recipe's network ({' '.join(str(problem).split())[:300]}); "
+            "give the recipe and its base the same network"
+        ) from None
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,31 @@
+"""Stage `prepare`: official files -> prepared folder.
+
+python -m preparation.prepare --dataset digits --out results/data/digits
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from preparation.catalogue import entry_or_json
+from preparation.prepared import write_prepared
+from preparation.readers import read
+from rules.record import Record, run_stage
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", required=True, help="name in config/datasets, or its configuration as JSON")
+    parser.add_argument("--out", required=True, help="folder to write")
+    parser.add_argument("--data-root", default=os.environ.get("BENCH_DATA_ROOT"), help="folder of the official files")
+    parser.add_argument("--download", action="store_true", default=os.environ.get("BENCH_DOWNLOAD") == "1")
+    given = parser.parse_args()
+    name, spec = entry_or_json("data set", given.dataset)
+    record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs={})
+    raw = read(spec, Path(given.data_root) if given.data_root else None, given.download)
+    card = write_prepared(given.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes)
+    print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,124 @@
+"""The prepared-folder format: what every later stage reads, whatever the source of a data set.
+
+    images.npy   uint8 [N, H, W, C], rows grouped by split
+    labels.npy   int64 [N]; -1 stands for "no label"
+    card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rules.record import Record, StageError, read_json, whole, write_json
+
+
+class DataError(StageError):
+    """A data file that is missing, damaged or not what its description says."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An opened prepared folder. `images` uint8 [N, H, W, C] is memory-mapped; `labels` int64 [N]."""
+
+    folder: Path
+    card: dict[str, Any]
+    images: np.ndarray
+    labels: np.ndarray
+
+    def rows(self, splits: Sequence[str]) -> np.ndarray:
+        """Row numbers of the named splits, in order. ["all"] stands for every labelled split."""
+        known = self.card["splits"]
+        chosen = [name for name in known if name != "unlabeled"] if list(splits) == ["all"] else list(splits)
+        for name in chosen:
+            if name not in known:
+                raise DataError(
+                    f"data set {self.card['name']!r} has no split {name!r}; it has {', '.join(known)}: "
+                    "choose a protocol that uses these"
+                )
+        return np.concatenate([np.arange(*known[name]) for name in chosen])
+
+
+def write_prepared(
+    folder: str | Path,
+    name: str,
+    spec: Mapping[str, Any],
+    images: np.ndarray,
+    labels: np.ndarray,
+    splits: Mapping[str, int],
+    source: str,
+    record: Record,
+    notes: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Check the arrays against `spec` (config/datasets), write the folder, return the card.
+
+    `images` uint8 [N, H, W, C] and `labels` [N] hold the splits one after the other; `splits` gives their sizes.
+    """
+    images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise DataError(f"{name}: images must be uint8 [N, H, W, C], found {images.dtype} {list(images.shape)}")
+    if list(images.shape[1:]) != list(spec["shape"]):
+        raise DataError(
+            f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"
+        )
+    if dict(splits) != dict(spec["splits"]):
+        raise DataError(f"{name}: splits {dict(splits)} found, config/datasets/{name}.yaml says {dict(spec['splits'])}")
+    if not len(images) == len(labels) == sum(splits.values()):
+        raise DataError(f"{name}: {len(images)} images, {len(labels)} labels, {sum(splits.values())} rows in splits")
+    found = np.unique(labels[labels >= 0])
+    if len(found) != spec["classes"] or (len(found) and (found[0], found[-1]) != (0, spec["classes"] - 1)):
+        raise DataError(
+            f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{spec['classes'] - 1}; "
+            "an image folder with one level too many is a usual cause"
+        )
+    ranges, start = {}, 0
+    for split, size in splits.items():
+        ranges[split] = [start, start + size]
+        start += size
+    folder = Path(folder)
+    for file, array in (("images.npy", images), ("labels.npy", labels)):
+        with whole(folder / file) as handle:
+            np.save(handle, array)
+    card = {
+        "name": name,
+        "source": source,
+        "classes": spec["classes"],
+        "shape": list(images.shape[1:]),
+        "splits": ranges,
+        "counts": {
+            split: np.bincount(labels[a:b][labels[a:b] >= 0], minlength=spec["classes"]).tolist()
+            for split, (a, b) in ranges.items()
+        },
+        "normalisation": spec["normalisation"],
+        "sha256": {file: _sha256(folder / file) for file in ("images.npy", "labels.npy")},
+        "notes": dict(notes or {}),
+        "record": record.finish(),
+    }
+    write_json(folder / "card.json", card)
+    return card
+
+
+def open_prepared(folder: str | Path, verify: bool = True) -> Prepared:
+    """Open a prepared folder; `verify` compares both arrays with the card's hashes (about 1 s per GB)."""
+    folder = Path(folder)
+    card = read_json(folder / "card.json")
+    arrays = {}
+    for file in ("images.npy", "labels.npy"):
+        path = folder / file
+        if not path.is_file():
+            raise DataError(f"{path}: not found; delete {folder} and prepare the data set again")
+        if verify and (found := _sha256(path)) != card["sha256"][file]:
+            raise DataError(
+                f"{path}: sha256 {found[:12]} found, {card['sha256'][file][:12]} expected by card.json: the file was "
+                f"damaged or changed; delete {folder} and prepare the data set again"
+            )
+        arrays[file] = np.load(path, mmap_mode="r" if file == "images.npy" else None)
+    return Prepared(folder, card, arrays["images.npy"], arrays["labels.npy"])
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

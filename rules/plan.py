@@ -1,0 +1,291 @@
+"""The plan: which runs a suite's tables need, with which settings, and what their records must say.
+
+Pure configuration work without torch or Snakemake. The Snakefile asks it for the parameters of every job; the tables'
+plan files tell the table stage what to expect, and so let it name results that a lost or bypassed workflow state left
+stale (rules/record.py).
+"""
+
+import csv
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from methods.engine import recipe as recipes
+from preparation import catalogue
+from preparation.catalogue import ConfigError
+from rules.provenance import canonical_json, code_version
+from rules.record import stage_fingerprint, whole
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained model."""
+
+    dataset: str
+    protocol: str
+    recipe: str
+    seed: int
+
+    @property
+    def path(self) -> str:
+        """Folder under the results folder."""
+        return f"runs/{self.dataset}/{self.protocol}/{self.recipe}/seed{self.seed}"
+
+
+class Plan:
+    """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
+
+    def __init__(self, config: dict[str, Any]):
+        catalogue.check(config, "suite", "configuration")
+        self.config = config
+        self.results = config["results"]
+        for kind, key in (("data set", "datasets"), ("protocol", "protocols"), ("table", "tables")):
+            for name in config[key]:
+                catalogue.require(kind, name, catalogue.names(kind))
+        for key in ("datasets", "protocols", "seeds", "tables"):
+            repeated = [value for value in config[key] if config[key].count(value) > 1]
+            if repeated:
+                raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
+        for name in config["overrides"]:
+            if name != "*":
+                catalogue.require("recipe in overrides", name, recipes.names())
+        self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
+        for name, table in self.tables.items():
+            self._check_table(name, table)
+        for run in self.runs():
+            self._check_sizes(run)
+
+    # ---- what a suite is made of
+
+    def runs(self) -> list[Run]:
+        """Every run that a table asks for, and the base runs they start from, without repetition."""
+        found: dict[Run, None] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                for run in self.row_runs(row):
+                    if (base := self.base(run)) is not None:
+                        found[base] = None
+                    found[run] = None
+        return list(found)
+
+    def row_runs(self, row: dict[str, Any]) -> list[Run]:
+        """The runs behind one table row, none for a row of reported values only."""
+        if "recipe" not in row:
+            return []
+        return [
+            Run(dataset, protocol, row["recipe"], seed)
+            for dataset in self.config["datasets"]
+            for protocol in self.config["protocols"]
+            for seed in self.config["seeds"]
+        ]
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019 - a plan lives as long as the process
+    def _recipe(self, name: str, dataset: str) -> str:
+        overrides = self.config["overrides"]
+        layers = recipes.merge(overrides.get("*", {}), overrides.get(name.partition("-")[0], {}))
+        if "-" in name:
+            layers = recipes.merge(layers, overrides.get(name, {}))
+        return canonical_json(recipes.resolve(name, dataset, layers))
+
+    def recipe(self, run: Run) -> dict[str, Any]:
+        """The resolved recipe of a run, with the suite's overrides."""
+        return json.loads(self._recipe(run.recipe, run.dataset))
+
+    def base(self, run: Run) -> Run | None:
+        """The run whose backbone this one starts from."""
+        base = self.recipe(run).get("base")
+        if base is None:
+            return None
+        protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
+        return Run(run.dataset, protocol, base["recipe"], run.seed)
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019
+    def _asked(self, recipe: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
+        return tuple(sorted({r["assigner"] for r in rows if "assigner" in r})), tuple(
+            sorted({r["evaluation"] for r in rows if "evaluation" in r})
+        )
+
+    def assigners(self, run: Run) -> tuple[str, ...]:
+        """Assigners that any table of the suite asks of this recipe."""
+        return self._asked(run.recipe)[0]
+
+    def evaluations(self, run: Run) -> tuple[str, ...]:
+        """Probes that any table of the suite asks of this recipe."""
+        return self._asked(run.recipe)[1]
+
+    # ---- what each stage gets, and must record
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019
+    def stage(self, stage: str, run: Run) -> "Stage":
+        """`stage`: "prepare", "train", "embed", "assign/{assigner}" or "evaluate"."""
+        kind, _, detail = stage.partition("/")
+        code = code_version(*self.roots(kind, run))
+        settings, inputs, seed = getattr(self, f"_{kind}")(run, detail)
+        return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
+
+    def roots(self, kind: str, run: Run) -> tuple[str, ...]:
+        """The modules whose code, with all they import, makes the stage stale."""
+        if kind in ("train", "embed"):
+            return f"methods.{kind}", f"methods.{self.recipe(run)['method']}"
+        return ({"prepare": "preparation.prepare"}.get(kind, f"evaluation.{kind}"),)
+
+    def splits(self, stage: str, run: Run) -> str:
+        """The part of the protocol that a stage uses, as JSON: what makes it stale, without the splits it never reads."""
+        return canonical_json(self.stage(stage, run).settings["protocol"])
+
+    def _prepare(self, run: Run, _: str) -> tuple[dict, dict, None]:
+        return {"name": run.dataset, **catalogue.entry("data set", run.dataset)}, {}, None
+
+    def _train(self, run: Run, _: str) -> tuple[dict, dict, int]:
+        protocol = catalogue.entry("protocol", run.protocol)
+        inputs = {"data": self.stage("prepare", run).fingerprint}
+        if (base := self.base(run)) is not None:
+            inputs["base"] = self.stage("train", base).fingerprint
+        recipe = self.recipe(run)
+        splits = recipes.train_splits(recipe, protocol)
+        settings = {"recipe": recipe, "protocol": {"name": run.protocol, "train": splits}}
+        return settings, inputs, run.seed
+
+    def _embed(self, run: Run, _: str) -> tuple[dict, dict, None]:
+        return {}, {"model": self.stage("train", run).fingerprint}, None
+
+    def _assign(self, run: Run, assigner: str) -> tuple[dict, dict, int]:
+        protocol = catalogue.entry("protocol", run.protocol)
+        splits = {"name": run.protocol, "fit": protocol["fit"], "score": protocol["score"]}
+        settings = {"assigner": {"name": assigner, **catalogue.entry("assigner", assigner)}, "protocol": splits}
+        return settings, {"features": self.stage("embed", run).fingerprint}, run.seed
+
+    def _evaluate(self, run: Run, _: str) -> tuple[dict, dict, int]:
+        protocol = catalogue.entry("protocol", run.protocol)
+        inputs = {"features": self.stage("embed", run).fingerprint}
+        for assigner in self.assigners(run):
+            inputs[f"assign/{assigner}"] = self.stage(f"assign/{assigner}", run).fingerprint
+        evaluations = {name: catalogue.entry("evaluation", name) for name in self.evaluations(run)}
+        splits = {"name": run.protocol, "score": protocol["score"], "probe": protocol["probe"]}
+        return {"evaluations": evaluations, "protocol": splits}, inputs, run.seed
+
+    def expected(self, run: Run) -> dict[str, list[str]]:
+        """stage -> [fingerprint, code] that an up-to-date metrics.json of this run records."""
+        stages = ["prepare", "train", "embed", *[f"assign/{name}" for name in self.assigners(run)], "evaluate"]
+        return {name: [self.stage(name, run).fingerprint, self.stage(name, run).code] for name in stages}
+
+    # ---- plan files
+
+    def table_path(self, name: str) -> str:
+        """Path of a table's csv, without ending."""
+        return f"{self.results}/{self.tables[name].get('path', name)}"
+
+    def table_plan(self, name: str) -> dict[str, Any]:
+        """All that the table stage needs to know; written to a file, it is one of that stage's inputs."""
+        table = self.tables[name]
+        rows = []
+        for row in table["rows"]:
+            runs = [
+                {"folder": f"{self.results}/{run.path}", "expected": self.expected(run), **run.__dict__}
+                for run in self.row_runs(row)
+            ]
+            rows.append({**row, "runs": runs})
+        return {
+            "name": name,
+            **{key: table.get(key) for key in ("title", "note")},
+            "reported": self._reported(table),
+            "suite": self.config["suite"],
+            "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
+            "datasets": {d: catalogue.entry("data set", d)["title"] for d in self.config["datasets"]},
+            "protocols": {p: catalogue.entry("protocol", p)["title"] for p in self.config["protocols"]},
+            "rows": rows,
+        }
+
+    def _reported(self, table: dict[str, Any]) -> list[dict[str, str]]:
+        """The paper's values for the methods that the table's rows name: rows of config/reported/*.csv."""
+        if "reported" not in table:
+            return []
+        path = catalogue.CONFIG / "reported" / f"{table['reported']['file']}.csv"
+        if not path.is_file():
+            known = [p.stem for p in path.parent.glob("*.csv")]
+            raise ConfigError(f"no reported values {path.name}; {catalogue.suggestion(path.stem, known)}")
+        wanted = {row.get("reported") for row in table["rows"]} - {None}
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["table"] == table["reported"]["table"]]
+        for method in wanted:
+            catalogue.require(f"reported method in {path.name}", method, {row["method"] for row in rows})
+        return [row for row in rows if row["method"] in wanted]
+
+    def suite_plan(self) -> dict[str, Any]:
+        """All that the tracking stage needs to know."""
+        runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs()]
+        tables = [self.table_path(name) for name in self.tables]
+        return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
+
+    def write(self) -> None:
+        """Write the plan files that changed; one that did not keeps its time, so nothing that reads it is stale."""
+        folder = Path(self.results) / ".plan"
+        plans = {name: self.table_plan(name) for name in self.tables} | {"suite": self.suite_plan()}
+        for name, plan in plans.items():
+            text = json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
+            path = folder / f"{name}.json"
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                with whole(path, "w") as file:
+                    file.write(text)
+
+    # ---- checks before anything runs
+
+    def _check_table(self, name: str, table: dict[str, Any]) -> None:
+        where = f"config/tables/{name}.yaml"
+        for metric in table["metrics"]:
+            catalogue.require(f"metric in {where}", metric, catalogue.names("metric"))
+        for row in table["rows"]:
+            at = f"{where}, row {row['label']!r}"
+            if "recipe" not in row:
+                if "reported" not in row:
+                    raise ConfigError(f"{at}: neither a recipe nor reported values; give one of them")
+                continue
+            if ("assigner" in row) == ("evaluation" in row):
+                raise ConfigError(f"{at}: exactly one of assigner and evaluation is needed")
+            catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
+            for key in ("assigner", "evaluation"):
+                if key in row:
+                    catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
+
+    def _check_sizes(self, run: Run) -> None:
+        spec = catalogue.entry("data set", run.dataset)
+        protocol = catalogue.entry("protocol", run.protocol)
+        recipe = self.recipe(run)
+
+        def rows(splits: list[str], use: str) -> int:
+            sizes = spec["splits"]
+            if splits == ["all"]:
+                return sum(size for name, size in sizes.items() if name != "unlabeled")
+            for split in splits:
+                if split not in sizes:
+                    raise ConfigError(
+                        f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does "
+                        f"not have (it has {', '.join(sizes)}); choose another protocol for it"
+                    )
+            return sum(sizes[split] for split in splits)
+
+        train, fit = rows(recipes.train_splits(recipe, protocol), "train"), rows(protocol["fit"], "fit")
+        rows(protocol["score"], "score")
+        if recipe["schedule"]["epochs"] and train < recipe["batch_size"]:
+            raise ConfigError(
+                f"recipe {run.recipe!r} on data set {run.dataset!r}: N={train} < batch {recipe['batch_size']}: not one "
+                "full batch; lower batch_size for this data set"
+            )
+        for name in self.assigners(run):
+            clusters = catalogue.entry("assigner", name).get("clusters", 1)
+            if (spec["classes"] if clusters == "classes" else clusters) > fit:
+                raise ConfigError(
+                    f"assigner {name!r} on data set {run.dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
+                )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Code hash, settings and fingerprint of one stage of one run."""
+
+    code: str
+    settings: dict[str, Any]
+    fingerprint: str

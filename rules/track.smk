@@ -1,0 +1,17 @@
+# Results -> MLflow, a mirror that can be rebuilt. Its failure never touches a table.
+rule track:
+    input:
+        plan=f"{RESULTS}/.plan/suite.json",
+        tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
+    output:
+        f"{RESULTS}/mlflow.json",
+    params:
+        code=code_version("evaluation.track"),
+        strict="--strict" if config["strict"] else "",
+    log:
+        f"{RESULTS}/logs/track.log",
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    shell:
+        "python -m evaluation.track --plan {input.plan} --out {output} {params.strict} 2>&1 | tee {log} >&2"
