@@ -25,16 +25,7 @@ try:
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
 
-# Where and how, not what: environment variables, so that a change of machine makes no result stale.
-for name, value in {
-    "BENCH_DATA_ROOT": config["data_root"],
-    "BENCH_DOWNLOAD": "1" if config["download"] else None,
-    "BENCH_DEVICE": config["device"],
-    "BENCH_STRICT": "1" if config["strict"] else None,
-    "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
-}.items():
-    if value is not None and not (name == "BENCH_DATA_ROOT" and name in os.environ):
-        os.environ[name] = value
+os.environ.update(plan.environment())
 
 RESULTS = config["results"]
 RUN = f"{RESULTS}/runs/{{dataset}}/{{protocol}}/{{recipe}}/seed{{seed}}"
@@ -79,7 +70,7 @@ for stage in ("prepare", "train", "embed", "assign", "evaluate", "tabulate", "tr
 onsuccess:
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
-        plan_file, index = f"{RESULTS}/.plan/suite.json", Path(f"{RESULTS}/mlflow.json")
-        tables = [Path(f"{plan.table_path(name)}.csv") for name in plan.tables]
-        if any(t.exists() and (not index.exists() or index.stat().st_mtime < t.stat().st_mtime) for t in tables):
-            shell(f"python -m evaluation.track --plan {plan_file} --out {index} {'--strict' if config['strict'] else ''}")
+        strict = "--strict" if config["strict"] else ""
+        shell(
+            f"python -m evaluation.track --plan {RESULTS}/.plan/suite.json --out {RESULTS}/mlflow.json --new {strict}"
+        )

@@ -66,7 +66,9 @@ def majority_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
 def _checked(labels: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     labels, clusters = np.asarray(labels), np.asarray(clusters)
     if labels.ndim != 1 or labels.shape != clusters.shape or not len(labels):
-        raise MetricError(f"labels {list(labels.shape)} and clusters {list(clusters.shape)} must be equally long, not empty")
+        raise MetricError(
+            f"labels {list(labels.shape)} and clusters {list(clusters.shape)} must be equally long, not empty"
+        )
     for name, values in (("labels", labels), ("clusters", clusters)):
         if values.dtype.kind not in "iu":
             raise MetricError(f"{name} must be integers, found {values.dtype}")

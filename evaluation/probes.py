@@ -104,8 +104,12 @@ ALGORITHMS = {"linear": linear, "knn": knn}
 
 
 def probe(
-    features: Mapping[str, np.ndarray], labels: np.ndarray, train: np.ndarray, test: np.ndarray,
-    settings: Mapping[str, Any], seed: int,
+    features: Mapping[str, np.ndarray],
+    labels: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    settings: Mapping[str, Any],
+    seed: int,
 ) -> dict[str, Any]:
     """Run the probe that `settings` names on rows `train` and `test`; equal rows mean a stratified 80/20 hold-out."""
     if np.array_equal(train, test):

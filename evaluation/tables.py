@@ -110,7 +110,9 @@ def _row(
                 row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
         row.fitted_on = found["fitted_on"]
         if found["result"].get("degenerate"):
-            row.notes.append(f"{dataset} seed {run['seed']}: degenerate, {found['result']['occupied_clusters']} clusters occupied")
+            row.notes.append(
+                f"{dataset} seed {run['seed']}: degenerate, {found['result']['occupied_clusters']} clusters occupied"
+            )
         if "TEST" in found["result"].get("selection", ""):
             row.notes.append("selected on test labels")
     row.notes = list(dict.fromkeys(row.notes))
@@ -126,8 +128,10 @@ def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
     for stage, (fingerprint, code) in run["expected"].items():
         record = stored["records"].get(stage)
         if record is None or record["fingerprint"] != fingerprint:
-            why = "was never recorded" if record is None else (
-                "ran with other code" if record["code"] != code else "ran with other settings, seed or inputs"
+            why = (
+                "was never recorded"
+                if record is None
+                else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
             )
             cure = f"delete {folder} and run snakemake again" if stage != "prepare" else "delete the prepared data set"
             return {}, f"{folder}: {STALE}, stage {stage} {why}; {cure}"
@@ -151,7 +155,11 @@ def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, st
 
 
 def _reported_cell(
-    spec: Mapping[str, Any], dataset: str, metric: str, facts: Mapping[str, Any], reported: Mapping[tuple, Mapping[str, str]]
+    spec: Mapping[str, Any],
+    dataset: str,
+    metric: str,
+    facts: Mapping[str, Any],
+    reported: Mapping[tuple, Mapping[str, str]],
 ) -> Cell:
     name = spec.get("reported_metrics", {}).get(metric, metric)
     found = reported.get((spec.get("reported"), spec.get("setting", ""), dataset, name))
@@ -168,7 +176,9 @@ def _rank(cells: list[Cell], facts: Mapping[str, Any]) -> None:
     if facts["better"] == "neither":
         return
     sign = 1 if facts["better"] == "higher" else -1
-    means = sorted({round(cell.mean, facts["digits"]) for cell in cells if cell.mean is not None}, key=lambda m: -sign * m)
+    means = sorted(
+        {round(cell.mean, facts["digits"]) for cell in cells if cell.mean is not None}, key=lambda m: -sign * m
+    )
     for cell in cells:
         if cell.mean is not None and (position := means.index(round(cell.mean, facts["digits"]))) < 2:
             cell.rank = position + 1
@@ -210,7 +220,11 @@ def to_markdown(table: Table) -> str:
     for row in table.rows:
         cells = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
         for dataset, metric in columns:
-            cells.append(_cell_text(row.cells[dataset, metric], table.metrics[metric]["digits"], ("**", "**"), ("<u>", "</u>"), "±"))
+            cells.append(
+                _cell_text(
+                    row.cells[dataset, metric], table.metrics[metric]["digits"], ("**", "**"), ("<u>", "</u>"), "±"
+                )
+            )
         lines.append("| " + " | ".join([*cells, "; ".join(_notes(row))]) + " |")
     return "\n".join([*lines, "", _legend(table), ""])
 
@@ -218,14 +232,22 @@ def to_markdown(table: Table) -> str:
 def to_tex(table: Table) -> str:
     """A LaTeX tabular for the booktabs package, marked as the Markdown."""
     columns = _columns(table)
-    heads = ["method", "protocol", *(f"{_tex(dataset)} {_tex(table.metrics[metric]['title'])}" for dataset, metric in columns)]
+    heads = [
+        "method",
+        "protocol",
+        *(f"{_tex(dataset)} {_tex(table.metrics[metric]['title'])}" for dataset, metric in columns),
+    ]
     lines = [f"% {table.title}", f"\\begin{{tabular}}{{ll{'r' * len(columns)}}}", "\\toprule"]
     lines += [" & ".join(heads) + " \\\\", "\\midrule"]
     for row in table.rows:
         cells = [_tex(row.label), _tex(row.protocol)]
         for dataset, metric in columns:
             text = _cell_text(
-                row.cells[dataset, metric], table.metrics[metric]["digits"], ("\\textbf{", "}"), ("\\underline{", "}"), "$\\pm$"
+                row.cells[dataset, metric],
+                table.metrics[metric]["digits"],
+                ("\\textbf{", "}"),
+                ("\\underline{", "}"),
+                "$\\pm$",
             )
             cells.append(text)
         lines.append(" & ".join(cells) + " \\\\")
@@ -237,7 +259,9 @@ def _columns(table: Table) -> list[tuple[str, str]]:
     """Columns that hold a value of ours or of the paper."""
     pairs = [(dataset, metric) for dataset in table.datasets for metric in table.metrics]
     return [
-        pair for pair in pairs if any(row.cells[pair].values or row.cells[pair].reported is not None for row in table.rows)
+        pair
+        for pair in pairs
+        if any(row.cells[pair].values or row.cells[pair].reported is not None for row in table.rows)
     ] or pairs
 
 

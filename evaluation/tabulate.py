@@ -23,7 +23,11 @@ def main() -> None:
     if table.problems and given.strict:
         raise StageError(f"{given.out}: {len(table.problems)} runs cannot be printed (named above), and strict is set")
     out = Path(given.out)
-    for path, text in ((out, to_csv(table)), (out.with_suffix(".md"), to_markdown(table)), (out.with_suffix(".tex"), to_tex(table))):
+    for path, text in (
+        (out, to_csv(table)),
+        (out.with_suffix(".md"), to_markdown(table)),
+        (out.with_suffix(".tex"), to_tex(table)),
+    ):
         with whole(path, "w") as file:
             file.write(text)
     print(out.with_suffix(".md").read_text(encoding="utf-8"))

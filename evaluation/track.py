@@ -8,6 +8,7 @@ warning (an error with --strict), never a table.
 
 import argparse
 import sys
+from pathlib import Path
 
 from rules.record import StageError, read_json, run_stage, write_json
 
@@ -17,10 +18,13 @@ def main() -> None:
     parser.add_argument("--plan", required=True, help="suite.json, written by the pipeline")
     parser.add_argument("--out", required=True, help="index to write: store, experiment, counts")
     parser.add_argument("--strict", action="store_true", help="a store that cannot be reached is an error")
+    parser.add_argument("--new", action="store_true", help="do nothing when no table is newer than the index")
     given = parser.parse_args()
+    plan = read_json(given.plan)
+    if given.new and not _newer(plan["tables"], Path(given.out)):
+        return
     from evaluation.tracking import store_uri, sync
 
-    plan = read_json(given.plan)
     try:
         index = {"status": "ok", **sync(plan)}
     except StageError:
@@ -28,8 +32,9 @@ def main() -> None:
     except Exception as problem:  # whatever the store or its client throws, tables must not suffer
         reason = " ".join(str(problem).split())[:300]
         message = (
-            f"results were not mirrored into MLflow at {store_uri(plan['results'])} ({type(problem).__name__}: {reason}); "
-            "mend the store or MLFLOW_TRACKING_URI and run `python -m evaluation.track` again"
+            f"results were not mirrored into MLflow at {store_uri(plan['results'])} "
+            f"({type(problem).__name__}: {reason}); mend the store or MLFLOW_TRACKING_URI and run "
+            "`python -m evaluation.track` again"
         )
         if given.strict:
             raise StageError(message) from None
@@ -38,6 +43,12 @@ def main() -> None:
     else:
         print(f"MLflow: {index['added']} added, {index['replaced']} replaced, {index['kept']} kept, at {index['uri']}")
     write_json(given.out, index)
+
+
+def _newer(tables: list[str], index: Path) -> bool:
+    """Whether any table exists that the index does not cover yet."""
+    times = [path.stat().st_mtime for path in map(Path, (f"{table}.csv" for table in tables)) if path.is_file()]
+    return bool(times) and (not index.is_file() or index.stat().st_mtime < max(times))
 
 
 if __name__ == "__main__":

@@ -46,17 +46,21 @@ def sync(plan: Mapping[str, Any]) -> dict[str, Any]:
             continue
         key = "/".join([run["dataset"], run["protocol"], run["recipe"], f"seed{run['seed']}"])
         content = _content(folder)
-        counts[_mirror(client, experiment, mirrored, key, content, lambda run_id, c=content: _log_run(client, run_id, c))] += 1
+        counts[
+            _mirror(client, experiment, mirrored, key, content, lambda run_id, c=content: _log_run(client, run_id, c))
+        ] += 1
     tables = [Path(f"{table}{ending}") for table in plan["tables"] for ending in (".csv", ".md", ".tex")]
     tables = [path for path in tables if path.is_file()]
     content = {"tables": {str(path): path.read_text(encoding="utf-8") for path in tables}, "records": {}}
     key = f"suite/{plan['suite']}"
-    _mirror(client, experiment, mirrored, key, content, lambda run_id: _log_suite(client, run_id, tables, plan["results"]))
+    _mirror(
+        client, experiment, mirrored, key, content, lambda run_id: _log_suite(client, run_id, tables, plan["results"])
+    )
     return {"uri": uri, "experiment": plan["suite"], "experiment_id": experiment, "runs": len(plan["runs"]), **counts}
 
 
 def _experiment(client: Any, plan: Mapping[str, Any], uri: str) -> str:
-    """The suite's experiment, made when missing. Artifacts of a local store lie beside it, whatever the working folder."""
+    """The suite's experiment, made when missing. Artifacts of a local store lie beside it, wherever we are."""
     found = client.get_experiment_by_name(plan["suite"])
     if found is None:
         place = (Path(plan["results"]).resolve() / "mlartifacts").as_uri() if uri.startswith("sqlite") else None
@@ -101,7 +105,12 @@ def _content(folder: Path) -> dict[str, Any]:
     stored = read_json(metrics if metrics.is_file() else folder / "train.json")
     with open(folder / "history.csv", encoding="utf-8", newline="") as file:
         history = list(csv.DictReader(file))
-    return {"folder": str(folder), "records": stored["records"], "results": stored.get("results", {}), "history": history}
+    return {
+        "folder": str(folder),
+        "records": stored["records"],
+        "results": stored.get("results", {}),
+        "history": history,
+    }
 
 
 def _log_run(client: Any, run_id: str, content: Mapping[str, Any]) -> None:

@@ -55,7 +55,9 @@ def main() -> None:
     with whole(out / "features.npz") as file:
         np.savez(file, **features)
     shapes = {name: list(values.shape) for name, values in features.items()}
-    write_json(out / "features.json", {"records": {**records, "embed": record.finish(shapes=shapes, device=str(device))}})
+    write_json(
+        out / "features.json", {"records": {**records, "embed": record.finish(shapes=shapes, device=str(device))}}
+    )
     print(f"{recipe['name']} on {data.card['name']}: {shapes}")
 
 

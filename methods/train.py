@@ -32,7 +32,9 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--resume", default="results/.resume", help="folder for the state of unfinished runs")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
-    parser.add_argument("--checkpoint-minutes", type=float, default=float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10)))
+    parser.add_argument(
+        "--checkpoint-minutes", type=float, default=float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10))
+    )
     parser.add_argument("--strict", action="store_true", default=os.environ.get("BENCH_STRICT") == "1")
     given = parser.parse_args()
 
@@ -109,7 +111,9 @@ def _read_base(recipe: dict[str, Any], path: str | None) -> dict[str, Any] | Non
             raise StageError(f"recipe {recipe['name']!r} names no base, but --base {path} was given: leave it out")
         return None
     if not path:
-        raise StageError(f"recipe {recipe['name']!r} starts from {recipe['base']['recipe']!r}: give its model as --base")
+        raise StageError(
+            f"recipe {recipe['name']!r} starts from {recipe['base']['recipe']!r}: give its model as --base"
+        )
     if not Path(path).is_file():
         raise StageError(f"{path}: base model not found; train {recipe['base']['recipe']!r} first")
     model = torch.load(path, map_location="cpu", weights_only=True)

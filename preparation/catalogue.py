@@ -43,7 +43,7 @@ def names(kind: str) -> list[str]:
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:
-    """The checked configuration of `name`. Raises ConfigError for a name that does not exist or a wrong key or value."""
+    """The checked configuration of `name`. Raises ConfigError for an unknown name and a wrong key or value."""
     require(kind, name, names(kind))
     place = CONFIG / KINDS[kind][0]
     if place.suffix == ".yaml":

@@ -1,8 +1,8 @@
 """The prepared-folder format: what every later stage reads, whatever the source of a data set.
 
-    images.npy   uint8 [N, H, W, C], rows grouped by split
-    labels.npy   int64 [N]; -1 stands for "no label"
-    card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
+images.npy   uint8 [N, H, W, C], rows grouped by split
+labels.npy   int64 [N]; -1 stands for "no label"
+card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
 """
 
 import hashlib

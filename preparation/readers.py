@@ -49,7 +49,9 @@ def read_digits(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
         "split": f"stratified 80/20, seed {DIGITS_SPLIT_SEED}",
         "source_rows": rows.tolist(),
     }
-    return Raw(images, bunch.target[rows], {"train": len(train), "test": len(test)}, "sklearn.datasets.load_digits", notes)
+    return Raw(
+        images, bunch.target[rows], {"train": len(train), "test": len(test)}, "sklearn.datasets.load_digits", notes
+    )
 
 
 def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
@@ -70,8 +72,9 @@ def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool)
             part = kind(root, train=split == "train", download=download or packed)
         except (RuntimeError, OSError) as problem:
             raise DataError(
-                f"torchvision.datasets.{spec['class']} found no usable files under {root} ({problem}); put the official "
-                f"files into {root / spec['class'] / 'raw'}, or set download: true where there is a network"
+                f"torchvision.datasets.{spec['class']} found no usable files under {root} ({problem}); "
+                f"put the official files into {root / spec['class'] / 'raw'}, or set download: true where there is "
+                "a network"
             ) from None
         data = np.asarray(part.data)
         images.append(data[..., None] if data.ndim == 3 else data)
@@ -99,4 +102,6 @@ def _subset(raw: Raw, size: int) -> Raw:
         splits[split] = wanted
         start += rows
     rows = np.concatenate(kept)
-    return Raw(raw.images[rows], raw.labels[rows], splits, f"{raw.source}, {size} rows", {"split": raw.notes.get("split")})
+    return Raw(
+        raw.images[rows], raw.labels[rows], splits, f"{raw.source}, {size} rows", {"split": raw.notes.get("split")}
+    )

@@ -7,10 +7,6 @@ rule embed:
     output:
         f"{RUN}/features.npz",
         f"{RUN}/features.json",
-    params:
-        code=lambda w: plan.stage("embed", run_of(w)).code,
-        data=DATA,
-        folder=RUN,
     log:
         f"{LOG}_embed.log",
     threads: config["threads"]
@@ -18,5 +14,9 @@ rule embed:
         gpu=GPU,
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
+    params:
+        code=lambda w: plan.stage("embed", run_of(w)).code,
+        data=DATA,
+        folder=RUN,
     shell:
         "python -m methods.embed --data {params.data} --model {input.model} --out {params.folder} > {log} 2>&1"

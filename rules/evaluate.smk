@@ -20,17 +20,17 @@ rule evaluate:
         records=lambda w: clusters_of(w, "json"),
     output:
         f"{RUN}/metrics.json",
-    params:
-        code=code_version("evaluation.evaluate"),
-        evaluations=evaluations_of,
-        splits=lambda w: plan.splits("evaluate", run_of(w)),
-        data=DATA,
     log:
         f"{LOG}_evaluate.log",
     threads: config["threads"]
     resources:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
+    params:
+        code=code_version("evaluation.evaluate"),
+        evaluations=evaluations_of,
+        splits=lambda w: plan.splits("evaluate", run_of(w)),
+        data=DATA,
     shell:
         "python -m evaluation.evaluate --data {params.data} --features {input.features} --clusters {input.clusters}"
         " --evaluations {params.evaluations:q} --protocol {wildcards.protocol} --seed {wildcards.seed} --out {output}"

@@ -8,6 +8,7 @@ stale (rules/record.py).
 import csv
 import functools
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Plan:
             for seed in self.config["seeds"]
         ]
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019 - a plan lives as long as the process
+    @functools.cache  # noqa: B019 - a plan lives as long as the process
     def _recipe(self, name: str, dataset: str) -> str:
         overrides = self.config["overrides"]
         layers = recipes.merge(overrides.get("*", {}), overrides.get(name.partition("-")[0], {}))
@@ -101,7 +102,7 @@ class Plan:
         protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
         return Run(run.dataset, protocol, base["recipe"], run.seed)
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019
+    @functools.cache  # noqa: B019
     def _asked(self, recipe: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
         return tuple(sorted({r["assigner"] for r in rows if "assigner" in r})), tuple(
@@ -118,7 +119,7 @@ class Plan:
 
     # ---- what each stage gets, and must record
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019
+    @functools.cache  # noqa: B019
     def stage(self, stage: str, run: Run) -> "Stage":
         """`stage`: "prepare", "train", "embed", "assign/{assigner}" or "evaluate"."""
         kind, _, detail = stage.partition("/")
@@ -133,7 +134,7 @@ class Plan:
         return ({"prepare": "preparation.prepare"}.get(kind, f"evaluation.{kind}"),)
 
     def splits(self, stage: str, run: Run) -> str:
-        """The part of the protocol that a stage uses, as JSON: what makes it stale, without the splits it never reads."""
+        """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
         return canonical_json(self.stage(stage, run).settings["protocol"])
 
     def _prepare(self, run: Run, _: str) -> tuple[dict, dict, None]:
@@ -171,6 +172,18 @@ class Plan:
         """stage -> [fingerprint, code] that an up-to-date metrics.json of this run records."""
         stages = ["prepare", "train", "embed", *[f"assign/{name}" for name in self.assigners(run)], "evaluate"]
         return {name: [self.stage(name, run).fingerprint, self.stage(name, run).code] for name in stages}
+
+    def environment(self) -> dict[str, str]:
+        """Where and how, not what: environment variables for the stages, so that a change makes no result stale."""
+        config = self.config
+        root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
+        return {
+            **({"BENCH_DATA_ROOT": root} if root else {}),
+            "BENCH_DOWNLOAD": str(int(config["download"])),
+            "BENCH_DEVICE": config["device"],
+            "BENCH_STRICT": str(int(config["strict"])),
+            "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
+        }
 
     # ---- plan files
 
@@ -278,7 +291,8 @@ class Plan:
             clusters = catalogue.entry("assigner", name).get("clusters", 1)
             if (spec["classes"] if clusters == "classes" else clusters) > fit:
                 raise ConfigError(
-                    f"assigner {name!r} on data set {run.dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
+                    f"assigner {name!r} on data set {run.dataset!r}: K={clusters} clusters, but it is fitted on "
+                    f"N={fit} rows"
                 )
 
 

@@ -17,13 +17,13 @@ for table in plan.tables:
             csv=f"{plan.table_path(table)}.csv",
             md=f"{plan.table_path(table)}.md",
             tex=f"{plan.table_path(table)}.tex",
-        params:
-            code=code_version("evaluation.tabulate"),
-            strict="--strict" if config["strict"] else "",
         log:
             f"{RESULTS}/logs/{table}_tabulate.log",
         resources:
             mem_mb=1000,
             runtime=10,
+        params:
+            code=code_version("evaluation.tabulate"),
+            strict="--strict" if config["strict"] else "",
         shell:
             "python -m evaluation.tabulate --plan {input.plan} {params.strict} --out {output.csv} 2>&1 | tee {log} >&2"

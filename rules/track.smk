@@ -5,13 +5,13 @@ rule track:
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
     output:
         f"{RESULTS}/mlflow.json",
-    params:
-        code=code_version("evaluation.track"),
-        strict="--strict" if config["strict"] else "",
     log:
         f"{RESULTS}/logs/track.log",
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        code=code_version("evaluation.track"),
+        strict="--strict" if config["strict"] else "",
     shell:
         "python -m evaluation.track --plan {input.plan} --out {output} {params.strict} 2>&1 | tee {log} >&2"

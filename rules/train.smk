@@ -13,6 +13,13 @@ rule train:
         f"{RUN}/model.pt",
         f"{RUN}/history.csv",
         f"{RUN}/train.json",
+    log:
+        f"{LOG}_train.log",
+    threads: config["threads"]
+    resources:
+        gpu=GPU,
+        mem_mb=lambda w, attempt: 8000 * attempt,
+        runtime=lambda w, attempt: 720 * attempt,
     params:
         code=lambda w: plan.stage("train", run_of(w)).code,
         recipe=lambda w: canonical_json(plan.stage("train", run_of(w)).settings["recipe"]),
@@ -21,13 +28,6 @@ rule train:
         data=DATA,
         folder=RUN,
         resume=f"{RESULTS}/.resume",
-    log:
-        f"{LOG}_train.log",
-    threads: config["threads"]
-    resources:
-        gpu=GPU,
-        mem_mb=lambda w, attempt: 8000 * attempt,
-        runtime=lambda w, attempt: 720 * attempt,
     shell:
         "python -m methods.train --data {params.data} --recipe {params.recipe:q} --protocol {wildcards.protocol}"
         " --seed {wildcards.seed} {params.base} --out {params.folder} --resume {params.resume} > {log} 2>&1"

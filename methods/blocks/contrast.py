@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both", "first"] = "both") -> Tensor:
-    """NT-Xent, the loss of SimCLR (MIX'EM eqs. 1-2): mean over anchors of logsumexp(s / temperature) - s_pos / temperature.
+    """NT-Xent, the loss of SimCLR (MIX'EM eqs. 1-2): mean over anchors of logsumexp(s / t) - s_positive / t.
 
     z1, z2 [B, D]: embeddings of two views of the same B images, of any scale (cosine similarity). Every anchor has one
     positive and 2B - 2 negatives; similarity with itself is masked, not subtracted. `anchors`: the 2B rows of both

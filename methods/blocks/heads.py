@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Linear-ReLU-Linear without batch norm: the head of SimCLR, MoCo v2, MIX'EM and CDC. [B, inputs] -> [B, outputs]."""
+    """Linear-ReLU-Linear without batch norm, as in SimCLR, MoCo v2, MIX'EM, CDC. [B, inputs] -> [B, outputs]."""
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, outputs))
 
 
 class ParallelMLP(nn.Module):
-    """`count` independent heads `mlp(inputs, hidden, outputs)` in two matrix products. [B, inputs] -> [B, count, outputs].
+    """`count` independent heads `mlp(inputs, hidden, outputs)` in two matrix products.
 
-    Each head is initialised as nn.Linear would initialise it alone.
+    [B, inputs] -> [B, count, outputs]. Each head is initialised as nn.Linear would initialise it alone.
     """
 
     def __init__(self, count: int, inputs: int, hidden: int, outputs: int):

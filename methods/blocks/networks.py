@@ -34,7 +34,11 @@ class ConvNet(nn.Module):
         layers: list[nn.Module] = []
         channels = shape[2]
         for number, width in enumerate(widths):
-            layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+            layers += [
+                nn.Conv2d(channels, width, 3, padding=1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+            ]
             if number in pool_after:
                 layers.append(nn.MaxPool2d(2))
             channels = width

@@ -17,10 +17,12 @@ Parameters = dict[str, Tensor]
 
 
 class Augment:
-    """Random views of uint8 images, normalised: the operations of a recipe's `augmentation`, in the order of OPERATIONS."""
+    """Random views of uint8 images, normalised: a recipe's `augmentation`, in the order of OPERATIONS."""
 
     def __init__(self, operations: Mapping[str, Settings | None], normalisation: Mapping[str, list[float]]):
-        self.operations = [(*OPERATIONS[name], operations[name]) for name in OPERATIONS if operations.get(name) is not None]
+        self.operations = [
+            (*OPERATIONS[name], operations[name]) for name in OPERATIONS if operations.get(name) is not None
+        ]
         self.normalise = Normalise(normalisation)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
@@ -52,7 +54,7 @@ def _chosen(x: Tensor, probability: float, generator: Generator) -> Tensor:
 
 
 def sample_affine(x: Tensor, settings: Settings, generator: Generator) -> Parameters:
-    """Angle, shift, scale and shear as torchvision's RandomAffine draws them; shifts are whole pixels there, not here."""
+    """Angle, shift, scale, shear as torchvision's RandomAffine draws them; its shifts are whole pixels, ours not."""
     height, width = x.shape[-2:]
     share = settings["translate"]
     shift = _uniform(x, -share, share, generator, 2)
@@ -65,7 +67,7 @@ def sample_affine(x: Tensor, settings: Settings, generator: Generator) -> Parame
 
 
 def affine(x: Tensor, angle: Tensor, translate: Tensor, scale: Tensor, shear: Tensor) -> Tensor:
-    """Rotate (degrees, clockwise), shear along x (degrees), scale, shift ([B, 2]: x and y in pixels); bilinear, zero fill."""
+    """Rotate (degrees, clockwise), shear along x (degrees), scale, shift ([B, 2], pixels); bilinear, zero fill."""
     height, width = x.shape[-2:]
     rotation, skew = torch.deg2rad(angle), torch.deg2rad(shear)
     # The inverse map, output pixel -> input pixel, of torchvision's RSS(rotation, scale, shear) matrix.
@@ -85,7 +87,8 @@ def sample_jitter(x: Tensor, settings: Settings, generator: Generator) -> Parame
     """Factors uniform in [max(0, 1 - s), 1 + s]; 1 (no change) for images not chosen."""
     chosen = _chosen(x, settings["probability"], generator)
     factors = {
-        name: _uniform(x, max(0.0, 1 - settings[name]), 1 + settings[name], generator) for name in ("brightness", "contrast")
+        name: _uniform(x, max(0.0, 1 - settings[name]), 1 + settings[name], generator)
+        for name in ("brightness", "contrast")
     }
     return {name: torch.where(chosen, factor, 1.0) for name, factor in factors.items()}
 

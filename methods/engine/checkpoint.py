@@ -42,7 +42,7 @@ class ResumeState:
             try:
                 return torch.load(path, map_location="cpu", weights_only=True)
             except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile) as problem:
-                reason = str(problem).splitlines()[0][:120]
+                reason = (str(problem) or type(problem).__name__).splitlines()[0][:120]
                 print(f"warning: {path} cannot be read ({reason}); falling back to the state before", file=sys.stderr)
         return None
 

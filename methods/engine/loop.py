@@ -119,7 +119,10 @@ def train(
             seconds = spent + time.perf_counter() - begun
             row = {"epoch": epoch + 1, **{name: float(value) / order.steps for name, value in sums.items()}}
             row |= {"lr": rate, **method.statistics()}
-            row |= {"seconds": round(seconds, 3), "images_per_s": round(order.steps * recipe["batch_size"] / seconds, 1)}
+            row |= {
+                "seconds": round(seconds, 3),
+                "images_per_s": round(order.steps * recipe["batch_size"] / seconds, 1),
+            }
             outcome.history.append(row)
             report(row)
             first_step, sums, spent = 0, {}, 0.0

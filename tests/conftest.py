@@ -1,0 +1,77 @@
+"""What several test files need: prepared data, a copy of the project with a finished smoke suite, snakemake runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE = "config/suites/smoke.yaml"
+
+
+@dataclass
+class Project:
+    """A copy of the project in which tests may edit files and run the pipeline."""
+
+    root: Path
+
+    def run(self, *command: str, env: dict[str, str] | None = None, timeout: int = 300) -> subprocess.CompletedProcess:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "SNAKEMAKE_", "MLFLOW_"))}
+        environment |= {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(self.root),
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            **(env or {}),
+        }
+        return subprocess.run(
+            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def snakemake(self, *words: str, env: dict[str, str] | None = None, timeout: int = 300):
+        return self.run(
+            sys.executable, "-m", "snakemake", *words, "--cores", "2", "--configfile", SMOKE, env=env, timeout=timeout
+        )
+
+    def stage(self, module: str, *words: str, env: dict[str, str] | None = None, timeout: int = 120):
+        return self.run(sys.executable, "-m", module, *words, env=env, timeout=timeout)
+
+
+def copy_project(target: Path) -> Project:
+    ignored = shutil.ignore_patterns(".git", ".venv*", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
+
+    def skip(folder: str, names: list[str]) -> set[str]:
+        out = set(ignored(folder, names))
+        if Path(folder) == ROOT / "results":
+            out |= set(names) - {"README.md"}
+        return out
+
+    shutil.copytree(ROOT, target, ignore=skip)
+    return Project(target)
+
+
+@pytest.fixture(scope="session")
+def project() -> Project:
+    """The project itself, for stages that write elsewhere."""
+    return Project(ROOT)
+
+
+@pytest.fixture(scope="session")
+def digits_200(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared folder of 200 digits."""
+    folder = tmp_path_factory.mktemp("data") / "digits_200"
+    done = Project(ROOT).stage("preparation.prepare", "--dataset", "digits_200", "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project with a finished smoke suite. Tests that edit it put back what they found."""
+    copied = copy_project(tmp_path_factory.mktemp("smoke") / "project")
+    done = copied.snakemake("results/smoke/table2.csv")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return copied

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from evaluation.assigners import ALGORITHMS, AssignError, NonFinite, component_centres, prepare
+from evaluation.clustering import accuracy
+from preparation import catalogue
+
+
+def blobs(rows=120, clusters=4, width=6, seed=0):
+    generator = np.random.default_rng(seed)
+    labels = np.arange(rows) % clusters
+    centres = np.eye(clusters, width) * 5
+    return (centres[labels] + generator.normal(size=(rows, width)) * 0.3).astype(np.float32), labels
+
+
+def assigner(name, classes=4, **changes):
+    settings = catalogue.entry("assigner", name) | changes
+    return ALGORITHMS[settings["algorithm"]](settings, classes)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "kmeans_raw", "kmeans_mixem_faithful"])
+def test_kmeans_finds_blobs_and_predicts_rows_it_never_saw(name):
+    x, labels = blobs()
+    model = assigner(name)
+    model.fit({"h": x[:80]}, seed=1)
+    assert accuracy(labels[80:], model.predict({"h": x[80:]})) == 1
+    again = assigner(name)
+    again.fit({"h": x[:80]}, seed=1)
+    np.testing.assert_array_equal(again.predict({"h": x}), model.predict({"h": x}))
+
+
+def test_normalised_kmeans_ignores_the_length_of_features():
+    x, labels = blobs()
+    scaled = x * np.random.default_rng(0).uniform(0.01, 100, (len(x), 1)).astype(np.float32)
+    model = assigner("kmeans")
+    model.fit({"h": scaled}, seed=0)
+    assert accuracy(labels, model.predict({"h": scaled})) == 1
+
+
+def test_components_start_kmeans_at_their_means():
+    x, labels = blobs()
+    p = np.eye(4)[labels]
+    np.testing.assert_allclose(component_centres(x, labels, 4), [x[labels == m].mean(0) for m in range(4)], rtol=1e-5)
+    model = assigner("kmeans_components")
+    model.fit({"h": x, "p": p}, seed=0)
+    assert accuracy(labels, model.predict({"h": x, "p": p})) == 1
+    assert model.facts()["iterations"] <= 2
+
+
+def test_more_components_than_clusters_use_the_most_frequent():
+    x = np.arange(10, dtype=np.float32)[:, None]
+    dominant = np.array([0, 0, 0, 1, 2, 2, 2, 2, 3, 3])
+    np.testing.assert_allclose(component_centres(x, dominant, 2)[:, 0], [1, 5.5])  # components 0 and 2
+
+
+def test_missing_components_are_filled_by_the_farthest_row():
+    x = np.array([[0.0], [1.0], [10.0], [4.0]], dtype=np.float32)
+    centres = component_centres(x, np.zeros(4, dtype=int), 3)
+    np.testing.assert_allclose(centres[:, 0], [3.75, 10.0, 0.0])  # the mean; the farthest; the farthest from both
+
+
+def test_argmax():
+    p = np.array([[0.1, 0.9], [0.8, 0.2]])
+    model = assigner("argmax")
+    model.fit({"p": p}, seed=0)
+    np.testing.assert_array_equal(model.predict({"p": p}), [1, 0])
+
+
+def test_what_cannot_be_clustered_is_named():
+    x, _ = blobs(rows=3)
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner("kmeans").fit({"h": x}, seed=0)
+    with pytest.raises(AssignError, match="gives only h"):
+        assigner("argmax").fit({"h": x}, seed=0)
+    x, _ = blobs()
+    with pytest.raises(AssignError, match="component probabilities"):
+        assigner("kmeans_components").fit({"h": x}, seed=0)
+    x[5, 2] = np.nan
+    with pytest.raises(NonFinite, match="not finite in 1 of 120 rows"):
+        assigner("kmeans").fit({"h": x}, seed=0)
+
+
+def test_constant_and_zero_features_do_not_crash():
+    model = assigner("kmeans", clusters=2)
+    model.fit({"h": np.ones((10, 3), dtype=np.float32)}, seed=0)
+    assert set(model.predict({"h": np.ones((10, 3))})) == {0}
+    assert np.isfinite(prepare({"h": np.zeros((2, 3))}, {"features": "h", "normalise": True})).all()
+
+
+def test_schema_lists_exactly_the_algorithms():
+    schema = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "assigner.yaml")
+    assert sorted(schema["properties"]["algorithm"]["enum"]) == sorted(ALGORITHMS)
+    for name in catalogue.names("assigner"):
+        assigner(name)

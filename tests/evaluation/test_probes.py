@@ -1,0 +1,82 @@
+import math
+
+import numpy as np
+import pytest
+
+from evaluation import probes
+from evaluation.probes import probe
+from preparation import catalogue
+from tests.evaluation.test_assigners import blobs
+
+
+def by_loops(bank, labels, x, k, temperature):
+    """Weighted kNN in plain floats."""
+    predicted = []
+    for row in x:
+        similarity = [sum(float(a) * float(b) for a, b in zip(row, other, strict=True)) for other in bank]
+        nearest = sorted(range(len(bank)), key=lambda j: -similarity[j])[:k]
+        votes = {}
+        for j in nearest:
+            votes[int(labels[j])] = votes.get(int(labels[j]), 0) + math.exp(similarity[j] / temperature)
+        predicted.append(max(sorted(votes), key=lambda label: votes[label]))
+    return np.array(predicted)
+
+
+@pytest.mark.parametrize(("k", "temperature"), [(1, 0.1), (7, 0.1), (30, 1.0)])
+def test_knn_equals_loops(k, temperature):
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(70, 5)).astype(np.float32)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = generator.integers(0, 3, 70)
+    found = probes.knn((x[:40], y[:40]), (x[40:], y[40:]), {"k": k, "temperature": temperature}, seed=0)
+    assert found["ACC"] == pytest.approx((by_loops(x[:40], y[:40], x[40:], k, temperature) == y[40:]).mean())
+    assert found["k_used"] == k
+
+
+def test_knn_with_k_above_the_bank_is_clipped_and_recorded():
+    x, y = blobs(rows=40)
+    found = probes.knn((x, y), (x, y), {"k": 200, "temperature": 0.1}, seed=0)
+    assert found["k_used"] == 40
+
+
+@pytest.mark.parametrize("name", catalogue.names("evaluation"))
+def test_every_probe_reads_separable_features_and_repeats(name):
+    settings = catalogue.entry("evaluation", name)
+    x, y = blobs(rows=400)
+    run = lambda: probe({"h": x}, y, np.arange(300), np.arange(300, 400), settings, seed=1)  # noqa: E731
+    first = run()
+    assert first["ACC"] > 0.95
+    assert first == run()
+    assert first["trained_on"] == 300
+    if settings["algorithm"] == "linear":
+        assert ("TEST" in first["selection"]) == (settings["select"] == "test")
+
+
+def test_holdout_probe_never_reads_test_labels():
+    """Scrambled test labels change the score, not what was chosen."""
+    settings = catalogue.entry("evaluation", "linear_mixem") | {"epochs": 30}
+    x, y = blobs(rows=400)
+    scrambled = y.copy()
+    scrambled[300:] = np.random.default_rng(0).permutation(scrambled[300:])
+    results = [
+        probe({"h": x}, labels, np.arange(300), np.arange(300, 400), settings, seed=1) for labels in (y, scrambled)
+    ]
+    assert results[0]["epoch"] == results[1]["epoch"]
+    assert results[1]["ACC"] < results[0]["ACC"]
+
+
+def test_one_set_of_rows_is_split_stratified():
+    settings = catalogue.entry("evaluation", "knn")
+    x, y = blobs(rows=200)
+    rows = np.arange(200)
+    found = probe({"h": x}, y, rows, rows, settings, seed=1)
+    assert [found["trained_on"], found["n"]] == [160, 40]
+
+
+def test_random_features_give_chance():
+    generator = np.random.default_rng(1)
+    x, y = generator.normal(size=(600, 8)).astype(np.float32), np.arange(600) % 4
+    found = probe(
+        {"h": x}, y, np.arange(400), np.arange(400, 600), catalogue.entry("evaluation", "linear_mixem"), seed=0
+    )
+    assert abs(found["ACC"] - 0.25) < 0.12

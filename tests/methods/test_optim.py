@@ -1,0 +1,56 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from methods.engine.optim import build_optimiser, schedule
+
+
+def test_cosine_per_epoch_with_hold_is_mixems_schedule():
+    """Constant for 10 epochs, then torch's CosineAnnealingLR with T_max = epochs - 10."""
+    factor = schedule({"name": "cosine", "epochs": 30, "hold_epochs": 10, "per": "epoch"}, steps_per_epoch=7)
+    layer = torch.nn.Linear(1, 1)
+    optimiser = torch.optim.SGD(layer.parameters(), 1.0)
+    reference = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=20)
+    for epoch in range(30):
+        expected = 1.0 if epoch < 10 else reference.get_last_lr()[0]
+        for step in (0, 6):
+            assert factor(epoch * 7 + step) == pytest.approx(expected, abs=1e-12)
+        if epoch >= 10:
+            optimiser.step()
+            reference.step()
+
+
+def test_warmup_rises_to_one_and_cosine_falls_to_the_final_factor():
+    factor = schedule(
+        {"name": "cosine", "epochs": 10, "warmup_epochs": 2, "final_factor": 0.1, "per": "step"}, steps_per_epoch=5
+    )
+    values = [factor(step) for step in range(50)]
+    assert values[0] == pytest.approx(0.1)  # one of ten warm-up steps
+    assert values[9] == pytest.approx(1.0)
+    assert all(a < b for a, b in pairwise(values[:10]))
+    assert all(a >= b for a, b in pairwise(values[10:]))
+    assert values[-1] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 39 / 40)))
+
+
+def test_constant_stays():
+    factor = schedule({"name": "constant", "epochs": 3}, steps_per_epoch=4)
+    assert {factor(step) for step in range(12)} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"name": "sgd", "lr": 0.06, "momentum": 0.9, "weight_decay": 5e-4}, torch.optim.SGD),
+        ({"name": "adam", "lr": 1e-4, "weight_decay": 1e-5}, torch.optim.Adam),
+    ],
+)
+def test_optimiser_settings_arrive(settings, kind):
+    layer = torch.nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    optimiser = build_optimiser(settings, layer.parameters())
+    assert isinstance(optimiser, kind)
+    group = optimiser.param_groups[0]
+    assert [group["lr"], group["weight_decay"]] == [settings["lr"], settings["weight_decay"]]
+    assert len(group["params"]) == 1  # frozen parameters are left out

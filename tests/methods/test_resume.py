@@ -1,0 +1,158 @@
+"""A training killed anywhere and run again ends in the same bits as one never killed. Real processes, real SIGKILL."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from methods.engine.checkpoint import ResumeState
+from tests.conftest import ROOT
+
+TIMING = ("seconds", "images_per_s")  # the only columns that measure the machine
+
+
+def command(data: Path, recipe: str, out: Path, resume: Path, *more: str) -> list[str]:
+    words = [
+        "--data",
+        data,
+        "--recipe",
+        recipe,
+        "--protocol",
+        "full",
+        "--seed",
+        "3",
+        "--out",
+        out,
+        "--resume",
+        resume,
+        *more,
+    ]
+    return [sys.executable, "-m", "methods.train", *map(str, words)]
+
+
+def environment(minutes: str = "0") -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("BENCH_")}
+    return kept | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": minutes}
+
+
+def finish(words: list[str], minutes: str = "0") -> str:
+    done = subprocess.run(words, env=environment(minutes), capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def start_until(words: list[str], resume: Path, ready) -> subprocess.Popen:
+    """Start a training and return as soon as `ready(state)` holds for the newest state on disk."""
+    process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    limit = time.monotonic() + 120
+    while time.monotonic() < limit:
+        assert process.poll() is None, f"ended before it could be killed: {process.communicate()}"
+        for path in resume.glob("*/state.pt"):
+            try:
+                state = torch.load(path, map_location="cpu", weights_only=True)
+            except (RuntimeError, OSError, EOFError):
+                continue
+            if ready(state):
+                return process
+        time.sleep(0.01)
+    process.kill()
+    raise AssertionError("no state in time")
+
+
+def columns(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return [{k: v for k, v in row.items() if k not in TIMING} for row in csv.DictReader(file)]
+
+
+def same(one: Path, other: Path) -> None:
+    a, b = (torch.load(folder / "model.pt", weights_only=True)["method"] for folder in (one, other))
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+    assert columns(one / "history.csv") == columns(other / "history.csv")
+
+
+@pytest.fixture(scope="module")
+def recipe() -> str:
+    """MIX'EM without a base, long enough to be killed three times."""
+    from methods.engine.recipe import resolve
+    from rules.provenance import canonical_json
+
+    overrides = {"base": None, "batch_size": 64, "schedule": {"epochs": 12}, "network": {"widths": [8, 16]}}
+    return canonical_json(resolve("mixem", "digits_200", overrides))
+
+
+def test_killed_at_three_points_equals_unbroken(digits_200, recipe, tmp_path, project):
+    whole, broken, resume = tmp_path / "whole", tmp_path / "broken", tmp_path / "resume"
+    finish(command(digits_200, recipe, whole, tmp_path / "other"), minutes="10")
+    words = command(digits_200, recipe, broken, resume)
+    # In the middle of the first epoch; at or after an epoch's end; late.
+    for ready in (
+        lambda state: state["epoch"] == 0 and state["step"] >= 1,
+        lambda state: state["epoch"] >= 4,
+        lambda state: state["epoch"] >= 9,
+    ):
+        process = start_until(words, resume, ready)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert "resuming at epoch" in finish(words)
+    same(whole, broken)
+    assert not resume.exists()  # removed once the results are written
+    for folder in (whole, broken):
+        done = project.stage(
+            "methods.embed", "--data", str(digits_200), "--model", str(folder / "model.pt"), "--out", str(folder)
+        )
+        assert done.returncode == 0, done.stderr
+    assert (whole / "features.npz").read_bytes() == (broken / "features.npz").read_bytes()
+
+
+def test_sigterm_saves_and_a_truncated_state_falls_back(digits_200, recipe, tmp_path):
+    whole, broken, resume = tmp_path / "whole", tmp_path / "broken", tmp_path / "resume"
+    finish(command(digits_200, recipe, whole, tmp_path / "other"), minutes="10")
+    words = command(digits_200, recipe, broken, resume)
+    process = start_until(words, resume, lambda state: state["epoch"] >= 2)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143, errors
+    assert "state saved" in errors
+    newest = next(resume.glob("*/state.pt"))
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "falling back to the state before" in done.stderr
+    assert "resuming at epoch" in done.stdout
+    same(whole, broken)
+
+
+def test_another_recipe_or_seed_finds_no_state(digits_200, recipe, tmp_path):
+    resume = tmp_path / "resume"
+    process = start_until(
+        command(digits_200, recipe, tmp_path / "a", resume), resume, lambda state: state["epoch"] >= 1
+    )
+    process.kill()
+    process.wait()
+    changed = recipe.replace('"lr":0.001', '"lr":0.002')
+    assert changed != recipe
+    assert "resuming" not in finish(command(digits_200, changed, tmp_path / "b", resume))
+    assert len(list(resume.glob("*/state.pt"))) == 1  # the first run's state is still there
+
+
+def test_two_unreadable_generations_start_anew(tmp_path, capsys):
+    state = ResumeState(tmp_path / "run")
+    assert state.load() is None
+    state.save({"epoch": 1})
+    state.save({"epoch": 2})
+    assert state.load() == {"epoch": 2}
+    state.newest.write_bytes(b"")
+    assert state.load() == {"epoch": 1}
+    state.previous.write_bytes(b"PK\x03\x04 not an archive")
+    assert state.load() is None
+    assert capsys.readouterr().err.count("falling back") == 3
+    state.remove()
+    assert not (tmp_path / "run").exists()

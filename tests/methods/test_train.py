@@ -1,0 +1,114 @@
+"""The train stage by hand: what it writes, and one clear error for what a user can mend."""
+
+import csv
+import json
+
+import pytest
+import torch
+
+from methods.engine.recipe import resolve
+from rules.provenance import canonical_json
+
+
+def train(project, data, recipe, out, *more, env=None):
+    words = ["--data", data, "--recipe", recipe, "--protocol", "full", "--seed", "1", "--out", out, *more]
+    return project.stage("methods.train", *map(str, [*words, "--resume", out / "resume"]), env=env)
+
+
+def small(name, **more):
+    changes = {"batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 2}, **more}
+    if name != "simclr_base":
+        changes["base"] = None
+    return canonical_json(resolve(name, "digits_200", changes))
+
+
+def only_error(done):
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_writes_model_history_and_record(project, digits_200, tmp_path):
+    done = train(project, digits_200, small("mixem"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
+    assert [record["status"], record["epochs"], record["seed"]] == ["ok", 2, 1]
+    assert record["settings"]["recipe"]["weights"]["pull"] == 0.1
+    with open(tmp_path / "history.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == [
+        "epoch", "total", "contrast", "comp_ent", "inst_ent", "push", "pull", "lr",
+        "occupied_components", "largest_share", "seconds", "images_per_s",
+    ]  # fmt: skip
+    weights = record["settings"]["recipe"]["weights"]
+    total = sum(weights[name] * float(rows[0][name]) for name in weights)
+    assert float(rows[0]["total"]) == pytest.approx(total, rel=1e-4)
+    assert torch.load(tmp_path / "model.pt", weights_only=True)["epoch"] == 2
+
+
+def test_base_weights_are_where_training_starts(project, digits_200, tmp_path):
+    base, after = tmp_path / "base", tmp_path / "after"
+    assert train(project, digits_200, small("simclr_base"), base).returncode == 0
+    resolved = resolve("simclr", "digits_200", {"network": {"widths": [8, 16]}, "schedule": {"epochs": 0}})
+    done = train(project, digits_200, canonical_json(resolved), after, "--base", base / "model.pt")
+    assert done.returncode == 0, done.stderr
+    one, other = (torch.load(folder / "model.pt", weights_only=True)["backbone"] for folder in (base, after))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    record = json.loads((after / "train.json").read_text())["records"]["train"]
+    assert record["base_seed"] == 1
+    assert "give its model as --base" in only_error(
+        train(project, digits_200, canonical_json(resolved), tmp_path / "x")
+    )
+    other_net = resolve("simclr", "digits_200", {"network": {"widths": [8, 24]}})
+    done = train(project, digits_200, canonical_json(other_net), tmp_path / "x", "--base", base / "model.pt")
+    assert "does not fit this recipe's network" in only_error(done)
+
+
+def test_divergence_is_a_result_and_an_error_when_strict(project, digits_200, tmp_path):
+    wild = small("simclr_base", optimiser={"name": "sgd", "lr": 1e30}, schedule={"epochs": 5})
+    done = train(project, digits_200, wild, tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
+    assert record["status"] == "diverged"
+    assert record["diverged"] == {"epoch": 1, "term": "contrast"}
+    strict = train(project, digits_200, wild, tmp_path / "strict", env={"BENCH_STRICT": "1"})
+    assert "'contrast' is not finite in epoch 1" in only_error(strict)
+    assert not (tmp_path / "strict" / "model.pt").exists()
+
+
+def test_what_a_user_can_mend(project, digits_200, tmp_path):
+    too_large = small("simclr_base", batch_size=256)
+    assert "N=200 < batch 256" in only_error(train(project, digits_200, too_large, tmp_path))
+    assert "card.json: not found" in only_error(train(project, tmp_path / "nowhere", small("simclr_base"), tmp_path))
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in digits_200.iterdir():
+        (damaged / path.name).write_bytes(path.read_bytes())
+    content = bytearray((damaged / "images.npy").read_bytes())
+    content[-1] ^= 1
+    (damaged / "images.npy").write_bytes(content)
+    message = only_error(train(project, damaged, small("simclr_base"), tmp_path))
+    assert "images.npy: sha256" in message
+    assert "prepare the data set again" in message
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_a_method_that_uses_labels_never_sees_scored_rows(project, digits_200, tmp_path):
+    done = train(project, digits_200, small("supervised"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
+    assert record["settings"]["protocol"] == {"name": "full", "train": ["train"]}
+
+
+def test_seeds_differ_and_repeat(project, digits_200, tmp_path):
+    recipe = small("simclr_base", schedule={"epochs": 1})
+    words = ["--data", digits_200, "--recipe", recipe, "--protocol", "full"]
+    for out, seed in (("a", 1), ("b", 1), ("c", 2)):
+        more = ["--seed", seed, "--out", tmp_path / out, "--resume", tmp_path / "r"]
+        assert project.stage("methods.train", *map(str, [*words, *more])).returncode == 0
+    a, b, c = (torch.load(tmp_path / out / "model.pt", weights_only=True)["backbone"] for out in "abc")
+    name = "layers.0.weight"
+    assert torch.equal(a[name], b[name])
+    assert not torch.equal(a[name], c[name])
