@@ -25,6 +25,7 @@ try:
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
 
+config.update(plan.config)
 os.environ.update(plan.environment())
 
 RESULTS = config["results"]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from methods.engine import recipe as recipes
 from preparation import catalogue
 from preparation.catalogue import ConfigError
@@ -39,6 +41,7 @@ class Plan:
     """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
 
     def __init__(self, config: dict[str, Any]):
+        config = {key: _typed(key, value) for key, value in config.items()}
         catalogue.check(config, "suite", "configuration")
         self.config = config
         self.results = config["results"]
@@ -294,6 +297,16 @@ class Plan:
                     f"assigner {name!r} on data set {run.dataset!r}: K={clusters} clusters, but it is fitted on "
                     f"N={fit} rows"
                 )
+
+
+def _typed(key: str, value: Any) -> Any:
+    """Command-line values (`--config seeds=[0,1] strict=true`) reach Snakemake's config partly as text: read them."""
+    wanted = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "suite.yaml")["properties"].get(key, {})
+    if isinstance(value, list):
+        text = wanted.get("items", {}).get("type") == "string"
+        return [yaml.safe_load(item) if isinstance(item, str) and not text else item for item in value]
+    text = "string" in wanted.get("type", "string") or "enum" in wanted
+    return yaml.safe_load(value) if isinstance(value, str) and not text else value
 
 
 @dataclass(frozen=True)

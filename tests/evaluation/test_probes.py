@@ -42,12 +42,12 @@ def test_knn_with_k_above_the_bank_is_clipped_and_recorded():
 @pytest.mark.parametrize("name", catalogue.names("evaluation"))
 def test_every_probe_reads_separable_features_and_repeats(name):
     settings = catalogue.entry("evaluation", name)
-    x, y = blobs(rows=400)
-    run = lambda: probe({"h": x}, y, np.arange(300), np.arange(300, 400), settings, seed=1)  # noqa: E731
+    x, y = blobs(rows=3300)
+    run = lambda: probe({"h": x}, y, np.arange(3000), np.arange(3000, 3300), settings, seed=1)  # noqa: E731
     first = run()
     assert first["ACC"] > 0.95
     assert first == run()
-    assert first["trained_on"] == 300
+    assert first["trained_on"] == 3000
     if settings["algorithm"] == "linear":
         assert ("TEST" in first["selection"]) == (settings["select"] == "test")
 

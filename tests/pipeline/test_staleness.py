@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -37,8 +38,8 @@ def stages(names, recipes, *more):
 
 @contextlib.contextmanager
 def edited(path: Path, change):
-    """The file with `change` applied to its text; put back afterwards."""
-    before = path.read_text()
+    """The file with `change` applied to its text; put back afterwards, with its time."""
+    before, times = path.read_text(), path.stat()
     after = change(before)
     assert after != before, "the edit found nothing to change"
     path.write_text(after)
@@ -46,6 +47,7 @@ def edited(path: Path, change):
         yield
     finally:
         path.write_text(before)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def test_a_finished_suite_has_nothing_to_do(smoke):
