@@ -1,41 +1,36 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
 import sys
-from pathlib import Path
+from os.path import dirname
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
-ROOT = Path(workflow.basedir)
-sys.path.insert(0, str(ROOT))
-# Stages are `python -m ...` from any working directory, here and on a cluster node.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+sys.path.insert(0, str(workflow.basedir))
 
 
-configfile: ROOT / "config" / "config.yaml"
+configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
-from rules.plan import Plan, Run
-from rules.provenance import canonical_json, code_version
+from rules.plan import Plan
+from rules.provenance import canonical_json
 from rules.record import StageError
 
 try:
     plan = Plan(dict(config))
+    if workflow.is_main_process:
+        plan.write()
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
-
 config.update(plan.config)
 os.environ.update(plan.environment())
 
 RESULTS = config["results"]
-RUN = f"{RESULTS}/runs/{{dataset}}/{{protocol}}/{{recipe}}/seed{{seed}}"
 DATA = f"{RESULTS}/data/{{dataset}}"
 PREPARED = [f"{DATA}/card.json", f"{DATA}/images.npy", f"{DATA}/labels.npy"]
+RUN = f"{RESULTS}/runs/{{dataset}}/{{protocol}}/{{recipe}}/seed{{seed}}"
 LOG = f"{RESULTS}/logs/{{dataset}}_{{protocol}}_{{recipe}}_seed{{seed}}"
-GPU = int(config["device"] == "cuda" or (config["device"] == "auto" and Path("/dev/nvidia0").exists()))
-if workflow.is_main_process:
-    plan.write()
 
 
 wildcard_constraints:
@@ -44,11 +39,6 @@ wildcard_constraints:
     recipe="[a-z0-9_-]+",
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
-
-
-def run_of(wildcards):
-    """The run that a job's wildcards name."""
-    return Run(wildcards.dataset, wildcards.protocol, wildcards.recipe, int(wildcards.seed))
 
 
 localrules:

@@ -9,15 +9,17 @@ rule assign:
         record=f"{RUN}/clusters/{{assigner}}.json",
     log:
         f"{LOG}_assign_{{assigner}}.log",
+    conda:
+        "../environment.yml"
     threads: config["threads"]
     resources:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=code_version("evaluation.assign"),
-        assigner=lambda w: canonical_json(plan.stage(f"assign/{w.assigner}", run_of(w)).settings["assigner"]),
-        splits=lambda w: plan.splits(f"assign/{w.assigner}", run_of(w)),
-        data=DATA,
+        code=lambda w: plan.stage(f"assign/{w.assigner}", plan.run(w)).code,
+        assigner=lambda w: canonical_json(plan.stage(f"assign/{w.assigner}", plan.run(w)).settings["assigner"]),
+        splits=lambda w: plan.splits(f"assign/{w.assigner}", plan.run(w)),
+        data=lambda w, input: dirname(input.data[0]),
     shell:
         "python -m evaluation.assign --data {params.data} --features {input.features} --assigner {params.assigner:q}"
         " --protocol {wildcards.protocol} --seed {wildcards.seed} --out {output.clusters} > {log} 2>&1"

@@ -9,14 +9,16 @@ rule embed:
         f"{RUN}/features.json",
     log:
         f"{LOG}_embed.log",
+    conda:
+        "../environment.yml"
     threads: config["threads"]
     resources:
-        gpu=GPU,
+        gpu=plan.gpus(),
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stage("embed", run_of(w)).code,
-        data=DATA,
-        folder=RUN,
+        code=lambda w: plan.stage("embed", plan.run(w)).code,
+        data=lambda w, input: dirname(input.data[0]),
+        folder=lambda w, output: dirname(output[0]),
     shell:
         "python -m methods.embed --data {params.data} --model {input.model} --out {params.folder} > {log} 2>&1"

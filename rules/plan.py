@@ -18,7 +18,7 @@ import yaml
 from methods.engine import recipe as recipes
 from preparation import catalogue
 from preparation.catalogue import ConfigError
-from rules.provenance import canonical_json, code_version
+from rules.provenance import ROOT, canonical_json, code_version
 from rules.record import stage_fingerprint, whole
 
 
@@ -120,7 +120,45 @@ class Plan:
         """Probes that any table of the suite asks of this recipe."""
         return self._asked(run.recipe)[1]
 
+    # ---- files and parameters of jobs
+
+    def run(self, wildcards: Any) -> Run:
+        """The run that a job's wildcards name."""
+        return Run(wildcards.dataset, wildcards.protocol, wildcards.recipe, int(wildcards.seed))
+
+    def base_files(self, run: Run) -> list[str]:
+        """Model and record of the base run, or nothing."""
+        base = self.base(run)
+        return [] if base is None else [f"{self.results}/{base.path}/{name}" for name in ("model.pt", "train.json")]
+
+    def cluster_files(self, run: Run, ending: str) -> list[str]:
+        """The clusters (npz) or their records (json) of every assigner asked of a run."""
+        return [f"{self.results}/{run.path}/clusters/{assigner}.{ending}" for assigner in self.assigners(run)]
+
+    def evaluation_settings(self, run: Run) -> list[str]:
+        """The probes asked of a run, each as JSON with its name."""
+        asked = self.stage("evaluate", run).settings["evaluations"]
+        return [canonical_json({"name": name, **settings}) for name, settings in sorted(asked.items())]
+
+    def table_metrics(self, name: str) -> list[str]:
+        """metrics.json of every run behind a table."""
+        runs = dict.fromkeys(run for row in self.tables[name]["rows"] for run in self.row_runs(row))
+        return [f"{self.results}/{run.path}/metrics.json" for run in runs]
+
+    def gpus(self) -> int:
+        """GPUs that a training job asks for."""
+        device = self.config["device"]
+        return int(device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
+
     # ---- what each stage gets, and must record
+
+    def code(self, stage: str) -> str:
+        """Code hash of a stage that belongs to no single run."""
+        return code_version(f"evaluation.{stage}")
+
+    def prepare_stage(self, dataset: str) -> "Stage":
+        """The stage that prepares a data set, whichever runs use it."""
+        return self.stage("prepare", Run(dataset, "", "", 0))
 
     @functools.cache  # noqa: B019
     def stage(self, stage: str, run: Run) -> "Stage":
@@ -182,6 +220,8 @@ class Plan:
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
         return {
             **({"BENCH_DATA_ROOT": root} if root else {}),
+            # Stages are `python -m ...` from any working directory, here and on a cluster node.
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "BENCH_DOWNLOAD": str(int(config["download"])),
             "BENCH_DEVICE": config["device"],
             "BENCH_STRICT": str(int(config["strict"])),

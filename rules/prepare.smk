@@ -4,12 +4,14 @@ rule prepare:
         PREPARED,
     log:
         f"{RESULTS}/logs/{{dataset}}_prepare.log",
+    conda:
+        "../environment.yml"
     resources:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=code_version("preparation.prepare"),
-        dataset=lambda w: canonical_json(plan.stage("prepare", Run(w.dataset, "", "", 0)).settings),
-        folder=DATA,
+        code=lambda w: plan.prepare_stage(w.dataset).code,
+        dataset=lambda w: canonical_json(plan.prepare_stage(w.dataset).settings),
+        folder=lambda w, output: dirname(output[0]),
     shell:
         "python -m preparation.prepare --dataset {params.dataset:q} --out {params.folder} > {log} 2>&1"

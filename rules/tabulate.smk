@@ -1,10 +1,4 @@
 # Metrics of many runs -> one table. The plan file names the rows and what their records must say.
-def table_metrics(name):
-    """metrics.json of every run behind a table."""
-    runs = dict.fromkeys(run for row in plan.tables[name]["rows"] for run in plan.row_runs(row))
-    return [f"{RESULTS}/{run.path}/metrics.json" for run in runs]
-
-
 for table in plan.tables:
 
     rule:
@@ -12,18 +6,20 @@ for table in plan.tables:
             f"tabulate_{table}"
         input:
             plan=f"{RESULTS}/.plan/{table}.json",
-            metrics=table_metrics(table),
+            metrics=plan.table_metrics(table),
         output:
             csv=f"{plan.table_path(table)}.csv",
             md=f"{plan.table_path(table)}.md",
             tex=f"{plan.table_path(table)}.tex",
         log:
             f"{RESULTS}/logs/{table}_tabulate.log",
+        conda:
+            "../environment.yml"
         resources:
             mem_mb=1000,
             runtime=10,
         params:
-            code=code_version("evaluation.tabulate"),
+            code=plan.code("tabulate"),
             strict="--strict" if config["strict"] else "",
         shell:
             "python -m evaluation.tabulate --plan {input.plan} {params.strict} --out {output.csv} 2>&1 | tee {log} >&2"

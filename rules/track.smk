@@ -7,11 +7,13 @@ rule track:
         f"{RESULTS}/mlflow.json",
     log:
         f"{RESULTS}/logs/track.log",
+    conda:
+        "../environment.yml"
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_version("evaluation.track"),
+        code=plan.code("track"),
         strict="--strict" if config["strict"] else "",
     shell:
         "python -m evaluation.track --plan {input.plan} --out {output} {params.strict} 2>&1 | tee {log} >&2"
