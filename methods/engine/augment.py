@@ -1,16 +1,19 @@
-"""Augmentation of whole batches, each image with its own random parameters.
+"""Augmentation of whole batches on the images' own device, each image with its own random parameters.
 
-An operation is a pair: a sampler that draws parameters for B images, and a pixel function that applies given
-parameters. Pixel functions equal torchvision's functional operation of the same name for the same parameters.
-Images are float [B, C, H, W] in 0..1.
+An operation is a pair: a sampler that draws parameters for B images (on the CPU, so that every device sees the same
+draws), and a pixel function in methods/engine/pixels.py that applies given parameters. Which operations, and their
+settings, is the recipe's `augmentation`; the presets of the papers are fragments in config/recipes/fragments.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
+
+from methods.engine import pixels, strong
 
 Settings = Mapping[str, Any]
 Parameters = dict[str, Tensor]
@@ -20,17 +23,20 @@ class Augment:
     """Random views of uint8 images, normalised: a recipe's `augmentation`, in the order of OPERATIONS."""
 
     def __init__(self, operations: Mapping[str, Settings | None], normalisation: Mapping[str, list[float]]):
-        self.operations = [
-            (*OPERATIONS[name], operations[name]) for name in OPERATIONS if operations.get(name) is not None
-        ]
+        wanted = {name: settings for name, settings in operations.items() if settings is not None}
+        self.before = [(OPERATIONS[name], wanted[name]) for name in OPERATIONS if name in wanted and name != "cutout"]
+        self.after = [(OPERATIONS["cutout"], wanted["cutout"])] if "cutout" in wanted else []
         self.normalise = Normalise(normalisation)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """images uint8 [B, C, H, W] -> one view, float [B, C, H, W], normalised."""
-        x = images.float().div_(255)
-        for sample, apply, settings in self.operations:
-            x = apply(x, **sample(x, settings, generator))
-        return self.normalise(x)
+        """images uint8 [B, C, H, W] -> one view, float [B, C, S, S], normalised. `generator`: on the CPU."""
+        x = images if self.before and self.before[0][0].takes_bytes else images.float().mul_(1 / 255)
+        for operation, settings in self.before:
+            x = _run(operation, settings, x, generator)
+        x = self.normalise(x)
+        for operation, settings in self.after:
+            x = _run(operation, settings, x, generator)
+        return x
 
 
 class Normalise:
@@ -41,87 +47,143 @@ class Normalise:
         self.std = torch.tensor(normalisation["std"]).view(-1, 1, 1)
 
     def __call__(self, images: Tensor) -> Tensor:
-        x = images.float().div_(255) if images.dtype == torch.uint8 else images
-        return (x - self.mean.to(x.device)) / self.std.to(x.device)
+        x = images.float().mul_(1 / 255) if images.dtype == torch.uint8 else images
+        mean, std = self.mean.to(x.device), self.std.to(x.device)
+        return torch.addcmul(-mean / std, x, 1 / std)
 
 
-def _uniform(x: Tensor, low: float, high: float, generator: Generator, *more: int) -> Tensor:
-    return torch.rand(len(x), *more, generator=generator, device=x.device) * (high - low) + low
+@dataclass(frozen=True)
+class Operation:
+    """`sample(count, settings, shape, generator)` draws parameters for `count` images of `shape` (C, H, W);
+    `apply(x, **parameters)` changes float images [B, C, H, W] in 0..1. With `probability` in its settings an operation
+    reaches only so many images; `takes_bytes` says that it also accepts uint8 images and returns floats.
+    """
+
+    sample: Callable[..., Parameters]
+    apply: Callable[..., Tensor]
+    takes_bytes: bool = False
 
 
-def _chosen(x: Tensor, probability: float, generator: Generator) -> Tensor:
-    return torch.rand(len(x), generator=generator, device=x.device) < probability
+def _run(operation: Operation, settings: Settings, x: Tensor, generator: Generator) -> Tensor:
+    """Draw parameters and apply them: to all images, or to those that `probability` chooses, in a random order."""
+    count, index = len(x), None
+    if settings.get("probability", 1) < 1:
+        chosen = (torch.rand(count, generator=generator) < settings["probability"]).nonzero().squeeze(1)
+        count = len(chosen)
+        index = chosen[torch.randperm(count, generator=generator)].to(x.device, non_blocking=True)
+        if not count:
+            return x
+    drawn = operation.sample(count, settings, x.shape[1:], generator)
+    drawn = {k: v.to(x.device, non_blocking=True) if isinstance(v, Tensor) else v for k, v in drawn.items()}
+    if index is None:
+        return operation.apply(x, **drawn)
+    return x.index_copy_(0, index, operation.apply(x[index], **drawn))
 
 
-def sample_affine(x: Tensor, settings: Settings, generator: Generator) -> Parameters:
+def _uniform(count: int, low: float, high: float, generator: Generator, *more: int) -> Tensor:
+    return torch.rand(count, *more, generator=generator) * (high - low) + low
+
+
+# ---- samplers
+
+
+def sample_crop(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """torchvision's RandomResizedCrop: area share and log aspect ratio uniform, ten tries, else a centre crop."""
+    _, height, width = shape
+    tries = 10
+    area = height * width * _uniform(count, *settings["scale"], generator, tries)
+    low, high = (math.log(value) for value in settings["ratio"])
+    ratio = _uniform(count, low, high, generator, tries).exp()
+    w, h = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    first = fits.to(torch.uint8).argmax(1, keepdim=True)
+    w, h = w.gather(1, first).squeeze(1), h.gather(1, first).squeeze(1)
+    none = ~fits.any(1)
+    if none.any():
+        whole = width / height
+        bounded = min(max(whole, settings["ratio"][0]), settings["ratio"][1])
+        w[none] = width if whole <= bounded else round(height * bounded)
+        h[none] = height if whole >= bounded else round(width / bounded)
+    where = torch.rand(count, 2, generator=generator)
+    top = (where[:, 0] * (height - h + 1)).floor()
+    left = (where[:, 1] * (width - w + 1)).floor()
+    centre = none.nonzero().squeeze(1)
+    top[centre], left[centre] = ((height - h[centre]) / 2).floor(), ((width - w[centre]) / 2).floor()
+    size = settings.get("size") or min(height, width)
+    return {"top": top, "left": left, "height": h, "width": w, "size": size}
+
+
+def sample_nothing(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """Operations that need no parameters: flip, greyscale."""
+    return {}
+
+
+def sample_affine(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
     """Angle, shift, scale, shear as torchvision's RandomAffine draws them; its shifts are whole pixels, ours not."""
-    height, width = x.shape[-2:]
     share = settings["translate"]
-    shift = _uniform(x, -share, share, generator, 2)
+    shift = _uniform(count, -share, share, generator, 2)
     return {
-        "angle": _uniform(x, -settings["degrees"], settings["degrees"], generator),
-        "translate": shift * torch.tensor([width, height], device=x.device),
-        "scale": _uniform(x, *settings["scale"], generator),
-        "shear": _uniform(x, -settings["shear"], settings["shear"], generator),
+        "angle": _uniform(count, -settings["degrees"], settings["degrees"], generator),
+        "translate": shift * torch.tensor([shape[2], shape[1]]),
+        "scale": _uniform(count, *settings["scale"], generator),
+        "shear": _uniform(count, -settings["shear"], settings["shear"], generator, 2) * torch.tensor([1.0, 0.0]),
     }
 
 
-def affine(x: Tensor, angle: Tensor, translate: Tensor, scale: Tensor, shear: Tensor) -> Tensor:
-    """Rotate (degrees, clockwise), shear along x (degrees), scale, shift ([B, 2], pixels); bilinear, zero fill."""
-    height, width = x.shape[-2:]
-    rotation, skew = torch.deg2rad(angle), torch.deg2rad(shear)
-    # The inverse map, output pixel -> input pixel, of torchvision's RSS(rotation, scale, shear) matrix.
-    cos, sin, tan = rotation.cos(), rotation.sin(), skew.tan()
-    a, b = cos, -(cos * tan + sin)
-    c, d = sin, -(sin * tan) + cos
-    inverse = torch.stack([torch.stack([d, -b], 1), torch.stack([-c, a], 1)], 1) / scale.view(-1, 1, 1)
-    offset = -(inverse @ translate.unsqueeze(2))
-    # affine_grid speaks in half image sides.
-    half = torch.tensor([width / 2, height / 2], device=x.device)
-    theta = torch.cat([inverse * half.view(1, 1, 2) / half.view(1, 2, 1), offset / half.view(1, 2, 1)], 2)
-    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-
-
-def sample_jitter(x: Tensor, settings: Settings, generator: Generator) -> Parameters:
-    """Factors uniform in [max(0, 1 - s), 1 + s]; 1 (no change) for images not chosen."""
-    chosen = _chosen(x, settings["probability"], generator)
+def sample_jitter(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """torchvision's ColorJitter: factors uniform in [max(0, 1 - s), 1 + s], hue in [-s, s], in a random order."""
     factors = {
-        name: _uniform(x, max(0.0, 1 - settings[name]), 1 + settings[name], generator)
-        for name in ("brightness", "contrast")
+        name: _uniform(count, max(0.0, 1 - settings[name]), 1 + settings[name], generator)
+        for name in ("brightness", "contrast", "saturation")
     }
-    return {name: torch.where(chosen, factor, 1.0) for name, factor in factors.items()}
+    hue = _uniform(count, -settings["hue"], settings["hue"], generator)
+    # Images of one order side by side, for the pixel function; which image gets which is random all the same.
+    order = pixels.ORDERS[torch.randint(len(pixels.ORDERS), (count,), generator=generator).sort().values]
+    return {**factors, "hue": hue, "order": order}
 
 
-def jitter(x: Tensor, brightness: Tensor, contrast: Tensor) -> Tensor:
-    """Scale by `brightness`, then blend with the mean grey value by `contrast`; both [B]."""
-    x = (x * brightness.view(-1, 1, 1, 1)).clamp_(0, 1)
-    mean = _grey(x).mean((1, 2, 3), keepdim=True)
-    factor = contrast.view(-1, 1, 1, 1)
-    return (x * factor + mean * (1 - factor)).clamp_(0, 1)
+def sample_blur(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """Sigma uniform; the kernel's width is fixed: `kernel`, or odd(`kernel_share` x side) as in SimCLR and MIX'EM."""
+    kernel = settings.get("kernel") or max(3, int(settings["kernel_share"] * shape[1]) // 2 * 2 + 1)
+    return {"sigma": _uniform(count, *settings["sigma"], generator), "kernel": kernel}
 
 
-def _grey(x: Tensor) -> Tensor:
-    if x.shape[1] == 1:
-        return x
-    weights = torch.tensor([0.2989, 0.587, 0.114], device=x.device).view(1, 3, 1, 1)  # ITU-R 601, as torchvision
-    return (x * weights).sum(1, keepdim=True)
+def sample_solarise(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    return {"threshold": torch.full((count,), float(settings["threshold"]))}
 
 
-def sample_noise(x: Tensor, settings: Settings, generator: Generator) -> Parameters:
-    chosen = _chosen(x, settings["probability"], generator).view(-1, 1, 1, 1)
-    noise = torch.randn(x.shape, generator=generator, device=x.device)
-    return {"noise": noise * settings["std"] * chosen}
+def sample_noise(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    return {"noise": torch.randn(count, *shape, generator=generator) * settings["std"]}
 
 
-def add_noise(x: Tensor, noise: Tensor) -> Tensor:
-    """Add noise [B, C, H, W] and keep pixels in 0..1."""
-    return (x + noise).clamp_(0, 1)
+def sample_strong(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """`operations` draws with replacement from the 14 of SCAN, each with a level uniform in 0..1 and a sign."""
+    more = settings["operations"]
+    return {
+        "which": torch.randint(len(strong.OPERATIONS), (count, more), generator=generator),
+        "level": torch.rand(count, more, generator=generator),
+        "sign": torch.randint(0, 2, (count, more), generator=generator) * 2.0 - 1,
+    }
 
 
-# In the order of application; a recipe names the ones it wants.
-OPERATIONS: dict[str, tuple[Callable[..., Parameters], Callable[..., Tensor]]] = {
-    "affine": (sample_affine, affine),
-    "jitter": (sample_jitter, jitter),
-    "noise": (sample_noise, add_noise),
+def sample_cutout(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
+    """One square hole, side uniform in 1..`side`, centre anywhere (SCAN's Cutout)."""
+    return {
+        "side": torch.randint(1, settings["side"] + 1, (count,), generator=generator),
+        "centre": (torch.rand(count, 2, generator=generator) * torch.tensor(shape[1:])).long(),
+    }
+
+
+# In the order of application; a recipe names the ones it wants. Cutout comes after normalisation.
+OPERATIONS: dict[str, Operation] = {
+    "crop": Operation(sample_crop, pixels.resized_crop, takes_bytes=True),
+    "affine": Operation(sample_affine, pixels.affine),
+    "flip": Operation(sample_nothing, pixels.flip),
+    "jitter": Operation(sample_jitter, pixels.jitter),
+    "grey": Operation(sample_nothing, pixels.greyscale),
+    "blur": Operation(sample_blur, pixels.gaussian_blur),
+    "solarise": Operation(sample_solarise, pixels.solarise),
+    "strong": Operation(sample_strong, strong.apply),
+    "noise": Operation(sample_noise, pixels.add_noise),
+    "cutout": Operation(sample_cutout, pixels.cutout),
 }

@@ -77,7 +77,7 @@ def train(
         device=fabric.device,
     )
     saver = _Saver(state, checkpoint_minutes)
-    generator = torch.Generator(device=fabric.device)
+    generator = torch.Generator()  # augmentation parameters are drawn on the CPU, equal on every device
 
     def snapshot(epoch: int, step: int, sums: Mapping[str, Tensor], begun: float) -> dict[str, Any]:
         return {
