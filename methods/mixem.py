@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.blocks.contrast import nt_xent
+from methods.blocks.distributed import gather
 from methods.blocks.heads import ParallelMLP, mlp
 from methods.engine.method import Batch, DataFacts, Method
 
@@ -51,6 +52,8 @@ class MixEm(Method):
         """Eq. 9 before weighting: NT-Xent once per pair of views, every other term summed over the two views."""
         views = [self.mixture(self.backbone(view)) for view in batch.views]
         terms = {"contrast": nt_xent(views[0][2], views[1][2], self.temperature)}
+        # The other terms are functions of the whole batch: of the rows of all processes.
+        views = [tuple(map(gather, view)) for view in views]
         shapes = [shaping_terms(p, e, z, self.variant) for p, e, z in views]
         terms |= {name: shapes[0][name] + shapes[1][name] for name in shapes[0]}
         with torch.no_grad():

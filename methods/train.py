@@ -15,6 +15,7 @@ from methods.engine.batches import Images
 from methods.engine.checkpoint import ResumeState
 from methods.engine.loop import history_csv, train
 from methods.engine.method import DataFacts, Method, build_method, load_method
+from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve_or_json, train_splits
 from methods.engine.seeds import derive
 from preparation.catalogue import entry_or_json
@@ -55,6 +56,11 @@ def main() -> None:
     method = build_method(recipe, facts)
     if base:
         _load_backbone(method, base["backbone"], given.base)
+    weights = None
+    if "weights" in recipe["network"]:
+        weights = load_weights(
+            method.backbone, Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), recipe["network"]["weights"])
+        )
     contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
     pictures = data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows]
     images = Images(pictures, data.labels[rows] if kind.uses_labels else None, fabric.device)
@@ -84,6 +90,7 @@ def main() -> None:
     own = record.finish(
         "diverged" if outcome.diverged else "ok",
         diverged=outcome.diverged,
+        weights=weights,
         base_seed=base["seed"] if base else None,
         epochs=len(outcome.history),
         training_seconds=round(sum(row["seconds"] for row in outcome.history), 3),

@@ -6,19 +6,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.blocks.distributed import gather, rank
+
 
 def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both", "first"] = "both") -> Tensor:
     """NT-Xent, the loss of SimCLR (MIX'EM eqs. 1-2): mean over anchors of logsumexp(s / t) - s_positive / t.
 
     z1, z2 [B, D]: embeddings of two views of the same B images, of any scale (cosine similarity). Every anchor has one
     positive and 2B - 2 negatives; similarity with itself is masked, not subtracted. `anchors`: the 2B rows of both
-    views, or the B rows of the first (SCAN's form). Computed in float32 or better.
+    views, or the B rows of the first (SCAN's form). Computed in float32 or better. With several processes B counts the
+    images of all of them, and the mean over processes is the loss.
     """
-    z = F.normalize(torch.cat([z1, z2]).float() if z1.dtype != torch.float64 else torch.cat([z1, z2]), dim=1)
-    rows = len(z1)
-    similarity = z @ z.T / temperature
-    similarity = similarity.masked_fill(torch.eye(2 * rows, dtype=torch.bool, device=z.device), -torch.inf)
-    partner = torch.arange(2 * rows, device=z.device).roll(rows)
-    if anchors == "first":
-        similarity, partner = similarity[:rows], partner[:rows]
+    dtype = torch.promote_types(z1.dtype, torch.float32)
+    z1, z2 = F.normalize(z1.to(dtype), dim=1), F.normalize(z2.to(dtype), dim=1)
+    # Anchors are the rows of this process, candidates those of all.
+    all1, all2 = gather(z1), gather(z2)
+    rows, images = len(z1), len(all1)
+    own = torch.arange(rows, device=z1.device) + rank() * rows
+    queries, itself, partner = z1, own, own + images
+    if anchors == "both":
+        queries, itself, partner = torch.cat([z1, z2]), torch.cat([own, own + images]), torch.cat([own + images, own])
+    similarity = queries @ torch.cat([all1, all2]).T / temperature
+    similarity = similarity.scatter(1, itself.unsqueeze(1), -torch.inf)
     return F.cross_entropy(similarity, partner)

@@ -1,15 +1,27 @@
 """Backbones: normalised images [B, C, H, W] -> features [B, d]; `backbone.width` is d."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
+from methods.blocks.batch_norm import split_batch_norm
+
 
 def backbone(network: Mapping[str, Any], shape: tuple[int, int, int]) -> nn.Module:
     """The backbone that a recipe's `network` names, for images of `shape` (height, width, channels)."""
-    settings = {key: value for key, value in network.items() if key != "backbone"}
-    return BACKBONES[network["backbone"]](shape, **settings)
+    settings = {key: value for key, value in network.items() if key not in ("backbone", *TREATMENTS)}
+    name = network["backbone"]
+    if name.startswith("resnet"):
+        from methods.blocks.resnet import ResNet  # torchvision: a second of imports that small networks need not pay
+
+        built: nn.Module = ResNet(shape, int(name.removeprefix("resnet")), **settings)
+    else:
+        built = BACKBONES[name](shape, **settings)
+    if splits := network.get("split_batch_norm"):
+        split_batch_norm(built, splits)
+    return built
 
 
 class Pixels(nn.Module):
@@ -49,4 +61,32 @@ class ConvNet(nn.Module):
         return self.layers(x).mean((2, 3))
 
 
-BACKBONES = {"none": Pixels, "convnet": ConvNet}
+class MLP(nn.Module):
+    """The encoder of the autoencoder family (DEC, IDEC, DCRL): flattened image -> widths, ReLU between, d = widths[-1].
+
+    The papers' networks are d-500-500-2000-m and d-500-500-500-2000-m; the last layer is linear.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], widths: Sequence[int]):
+        super().__init__()
+        self.sizes = [shape[0] * shape[1] * shape[2], *widths]
+        self.layers = _dense(self.sizes)
+        self.width = widths[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x.flatten(1))
+
+    def mirror(self) -> nn.Sequential:
+        """A fresh decoder with the same widths in reverse order: [B, m] -> [B, d]."""
+        return _dense(self.sizes[::-1])
+
+
+def _dense(sizes: Sequence[int]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers[:-1])
+
+
+BACKBONES = {"none": Pixels, "convnet": ConvNet, "mlp": MLP}
+TREATMENTS = ("split_batch_norm", "frozen", "weights")  # keys of `network` that are no part of its architecture

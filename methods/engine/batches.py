@@ -28,19 +28,27 @@ class Images:
 
 
 class Order:
-    """The order of samples: a permutation of `rows` per epoch that depends on (seed, epoch) alone."""
+    """The order of samples: a permutation of `rows` per epoch that depends on (seed, epoch) alone.
 
-    def __init__(self, rows: int, batch_size: int, drop_last: bool, seed: int):
+    With several processes each takes its share of every batch; a last partial batch is cut to a multiple of them.
+    """
+
+    def __init__(self, rows: int, batch_size: int, drop_last: bool, seed: int, rank: int = 0, world: int = 1):
+        if batch_size % world:
+            raise StageError(f"batch {batch_size} on {world} processes: the batch must be a multiple of the processes")
         if drop_last and rows < batch_size:
             raise StageError(
                 f"N={rows} < batch {batch_size}: not one full batch; lower batch_size in the recipe or use more data"
             )
-        self.rows, self.batch_size, self.seed = rows, batch_size, seed
-        self.steps = rows // batch_size if drop_last else -(-rows // batch_size)
+        self.rows, self.batch_size, self.seed, self.rank, self.world = rows, batch_size, seed, rank, world
+        used = rows if not drop_last else rows - rows % batch_size
+        self.used = used - used % world
+        self.steps = -(-self.used // batch_size)
 
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[tuple[int, Tensor]]:
-        """(step, index [B]) from `first_step` on; indices are on the CPU."""
+        """(step, this process's index [B / world]) from `first_step` on; indices are on the CPU."""
         generator = torch.Generator().manual_seed(derive(self.seed, "order", epoch))
-        order = torch.randperm(self.rows, generator=generator)
+        order = torch.randperm(self.rows, generator=generator)[: self.used]
         for step in range(first_step, self.steps):
-            yield step, order[step * self.batch_size : (step + 1) * self.batch_size]
+            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
+            yield step, batch.chunk(self.world)[self.rank]

@@ -57,7 +57,7 @@ def train(
         return outcome
     factor = schedule(recipe["schedule"], order.steps)
     augment = Augment(recipe["augmentation"], normalisation)
-    optimiser = build_optimiser(recipe["optimiser"], method.parameters())
+    optimiser = build_optimiser(recipe["optimiser"], method)
     first_epoch, first_step, sums, spent = 0, 0, {}, 0.0
     if (saved := state.load()) is not None:
         method.load_state_dict(saved["method"])

@@ -67,10 +67,23 @@ class Method(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.data = data
+        self.frozen = False
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Named scalar terms; the loop minimises their sum weighted by the recipe's `weights`."""
         raise TypeError(f"{type(self).__name__} has no losses: its recipe must say epochs: 0")
+
+    def freeze_backbone(self) -> None:
+        """No gradient for the backbone, and eval mode for good: its batch-norm statistics stay as they are."""
+        self.frozen = True
+        self.backbone.requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "Method":
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return self.losses(batch)
@@ -101,4 +114,7 @@ def load_method(name: str) -> type[Method]:
 def build_method(recipe: Mapping[str, Any], data: DataFacts) -> Method:
     """A fresh method with random weights (from torch's global generator), as the recipe says."""
     kind = load_method(recipe["method"])
-    return kind(backbone(recipe["network"], data.shape), data, **recipe["settings"])
+    method = kind(backbone(recipe["network"], data.shape), data, **recipe["settings"])
+    if recipe["network"].get("frozen"):
+        method.freeze_backbone()
+    return method

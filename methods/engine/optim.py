@@ -1,27 +1,45 @@
 """Optimisers and learning-rate schedules, as recipes name them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 
-def build_optimiser(settings: Mapping[str, Any], parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """`settings`: a recipe's `optimiser`."""
-    parameters = [parameter for parameter in parameters if parameter.requires_grad]
-    lr, decay = settings["lr"], settings["weight_decay"]
+def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.optim.Optimizer:
+    """`settings`: a recipe's `optimiser`. Parameters without gradient are left out.
+
+    With `exclude_bias_and_norm` parameters of one dimension (biases, norm layers) get no weight decay, and in LARS no
+    adaptation of their rate.
+    """
+    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    lr, decay, momentum = settings["lr"], settings["weight_decay"], settings.get("momentum", 0.0)
+    groups: list[dict[str, Any]] = [{"params": learned, "weight_decay": decay}]
+    if settings.get("exclude_bias_and_norm"):
+        flat = [parameter for parameter in learned if parameter.ndim <= 1]
+        groups = [
+            {"params": [p for p in learned if p.ndim > 1], "weight_decay": decay},
+            {"params": flat, "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
     if settings["name"] == "sgd":
-        return torch.optim.SGD(parameters, lr, momentum=settings.get("momentum", 0.0), weight_decay=decay)
-    return torch.optim.Adam(parameters, lr, weight_decay=decay)
+        return torch.optim.SGD(groups, lr, momentum=momentum, nesterov=settings.get("nesterov", False))
+    if settings["name"] == "lars":
+        from lightly.utils.lars import LARS  # slow to import, and needed by few recipes
+
+        return LARS(groups, lr, momentum=momentum, trust_coefficient=settings.get("trust", 0.001))
+    kind = torch.optim.AdamW if settings["name"] == "adamw" else torch.optim.Adam
+    return kind(groups, lr, betas=tuple(settings.get("betas", (0.9, 0.999))))
 
 
 def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int], float]:
     """The factor on lr as a function of the global step (from 0): `settings` is a recipe's `schedule`.
 
-    cosine: linear warm-up, then constant for `hold_epochs`, then half a cosine down to `final_factor`. With
-    `per: epoch` the factor changes only at epoch borders. A pure function: a resumed run needs no scheduler state.
+    A linear warm-up, then: constant; step: times `gamma` at each of the `milestones` (epochs); cosine: constant for
+    `hold_epochs`, then half a cosine down to `final_factor`. With `per: epoch` the factor changes only at epoch
+    borders. A pure function: a resumed run needs no scheduler state.
     """
     epochs, name = settings["epochs"], settings["name"]
     warmup, hold = settings.get("warmup_epochs", 0), settings.get("hold_epochs", 0)
@@ -34,6 +52,8 @@ def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int
             return (position + (1 / steps_per_epoch if per_step else 1)) / (warmup + (0 if per_step else 1))
         if name == "constant":
             return 1.0
+        if name == "step":
+            return settings["gamma"] ** sum(position >= milestone for milestone in settings["milestones"])
         span = epochs - warmup - hold
         progress = min(max(position - warmup - hold, 0) / span, 1.0) if span > 0 else 0.0
         return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -2,17 +2,33 @@
 
 import csv
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from methods.engine.recipe import resolve
+from methods.train import main
 from rules.provenance import canonical_json
+from rules.record import run_stage
 
 
-def train(project, data, recipe, out, *more, env=None):
-    words = ["--data", data, "--recipe", recipe, "--protocol", "full", "--seed", "1", "--out", out, *more]
-    return project.stage("methods.train", *map(str, [*words, "--resume", out / "resume"]), env=env)
+@pytest.fixture
+def train(monkeypatch, capsys):
+    """Run the stage's own main in this process (a process of its own costs five seconds of imports)."""
+
+    def run(data, recipe, out, *more, seed=1, strict=False):
+        words = ["--data", data, "--recipe", recipe, "--protocol", "full", "--seed", seed, "--out", out, *more]
+        words += ["--resume", out / "resume", "--device", "cpu", *(["--strict"] if strict else [])]
+        monkeypatch.setattr(sys, "argv", ["train", *map(str, words)])
+        try:
+            run_stage(main)
+        except SystemExit as ended:
+            return SimpleNamespace(returncode=ended.code, stderr=capsys.readouterr().err)
+        return SimpleNamespace(returncode=0, stderr=capsys.readouterr().err)
+
+    return run
 
 
 def small(name, **more):
@@ -30,8 +46,8 @@ def only_error(done):
     return lines[0]
 
 
-def test_writes_model_history_and_record(project, digits_200, tmp_path):
-    done = train(project, digits_200, small("mixem"), tmp_path)
+def test_writes_model_history_and_record(train, digits_200, tmp_path):
+    done = train(digits_200, small("mixem"), tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
     assert [record["status"], record["epochs"], record["seed"]] == ["ok", 2, 1]
@@ -48,40 +64,38 @@ def test_writes_model_history_and_record(project, digits_200, tmp_path):
     assert torch.load(tmp_path / "model.pt", weights_only=True)["epoch"] == 2
 
 
-def test_base_weights_are_where_training_starts(project, digits_200, tmp_path):
+def test_base_weights_are_where_training_starts(train, digits_200, tmp_path):
     base, after = tmp_path / "base", tmp_path / "after"
-    assert train(project, digits_200, small("simclr_base"), base).returncode == 0
+    assert train(digits_200, small("simclr_base"), base).returncode == 0
     resolved = resolve("simclr", "digits_200", {"network": {"widths": [8, 16]}, "schedule": {"epochs": 0}})
-    done = train(project, digits_200, canonical_json(resolved), after, "--base", base / "model.pt")
+    done = train(digits_200, canonical_json(resolved), after, "--base", base / "model.pt")
     assert done.returncode == 0, done.stderr
     one, other = (torch.load(folder / "model.pt", weights_only=True)["backbone"] for folder in (base, after))
     assert all(torch.equal(one[name], other[name]) for name in one)
     record = json.loads((after / "train.json").read_text())["records"]["train"]
     assert record["base_seed"] == 1
-    assert "give its model as --base" in only_error(
-        train(project, digits_200, canonical_json(resolved), tmp_path / "x")
-    )
+    assert "give its model as --base" in only_error(train(digits_200, canonical_json(resolved), tmp_path / "x"))
     other_net = resolve("simclr", "digits_200", {"network": {"widths": [8, 24]}})
-    done = train(project, digits_200, canonical_json(other_net), tmp_path / "x", "--base", base / "model.pt")
+    done = train(digits_200, canonical_json(other_net), tmp_path / "x", "--base", base / "model.pt")
     assert "does not fit this recipe's network" in only_error(done)
 
 
-def test_divergence_is_a_result_and_an_error_when_strict(project, digits_200, tmp_path):
+def test_divergence_is_a_result_and_an_error_when_strict(train, digits_200, tmp_path):
     wild = small("simclr_base", optimiser={"name": "sgd", "lr": 1e30}, schedule={"epochs": 5})
-    done = train(project, digits_200, wild, tmp_path)
+    done = train(digits_200, wild, tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
     assert record["status"] == "diverged"
     assert record["diverged"] == {"epoch": 1, "term": "contrast"}
-    strict = train(project, digits_200, wild, tmp_path / "strict", env={"BENCH_STRICT": "1"})
+    strict = train(digits_200, wild, tmp_path / "strict", strict=True)
     assert "'contrast' is not finite in epoch 1" in only_error(strict)
     assert not (tmp_path / "strict" / "model.pt").exists()
 
 
-def test_what_a_user_can_mend(project, digits_200, tmp_path):
+def test_what_a_user_can_mend(train, digits_200, tmp_path):
     too_large = small("simclr_base", batch_size=256)
-    assert "N=200 < batch 256" in only_error(train(project, digits_200, too_large, tmp_path))
-    assert "card.json: not found" in only_error(train(project, tmp_path / "nowhere", small("simclr_base"), tmp_path))
+    assert "N=200 < batch 256" in only_error(train(digits_200, too_large, tmp_path))
+    assert "card.json: not found" in only_error(train(tmp_path / "nowhere", small("simclr_base"), tmp_path))
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for path in digits_200.iterdir():
@@ -89,25 +103,23 @@ def test_what_a_user_can_mend(project, digits_200, tmp_path):
     content = bytearray((damaged / "images.npy").read_bytes())
     content[-1] ^= 1
     (damaged / "images.npy").write_bytes(content)
-    message = only_error(train(project, damaged, small("simclr_base"), tmp_path))
+    message = only_error(train(damaged, small("simclr_base"), tmp_path))
     assert "images.npy: sha256" in message
     assert "prepare the data set again" in message
     assert not (tmp_path / "model.pt").exists()
 
 
-def test_a_method_that_uses_labels_never_sees_scored_rows(project, digits_200, tmp_path):
-    done = train(project, digits_200, small("supervised"), tmp_path)
+def test_a_method_that_uses_labels_never_sees_scored_rows(train, digits_200, tmp_path):
+    done = train(digits_200, small("supervised"), tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
     assert record["settings"]["protocol"] == {"name": "full", "train": ["train"]}
 
 
-def test_seeds_differ_and_repeat(project, digits_200, tmp_path):
+def test_seeds_differ_and_repeat(train, digits_200, tmp_path):
     recipe = small("simclr_base", schedule={"epochs": 1})
-    words = ["--data", digits_200, "--recipe", recipe, "--protocol", "full"]
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        more = ["--seed", seed, "--out", tmp_path / out, "--resume", tmp_path / "r"]
-        assert project.stage("methods.train", *map(str, [*words, *more])).returncode == 0
+        assert train(digits_200, recipe, tmp_path / out, seed=seed).returncode == 0
     a, b, c = (torch.load(tmp_path / out / "model.pt", weights_only=True)["backbone"] for out in "abc")
     name = "layers.0.weight"
     assert torch.equal(a[name], b[name])

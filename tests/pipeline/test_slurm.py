@@ -60,7 +60,9 @@ latency-wait: 10
 rerun-incomplete: true
 slurm-status-command: squeue
 slurm-init-seconds-before-status-checks: 1
+seconds-between-status-checks: 1
 default-resources: {slurm_partition: main, mem_mb: 500, runtime: 5}
+groups: {embed: after, assign: after, evaluate: after}
 set-resources:
   prepare: {mem_mb: 2000}
   train: {mem_mb: 2000, runtime: 10}
