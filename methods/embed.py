@@ -6,14 +6,16 @@ python -m methods.embed --data results/data/digits --model some/folder/model.pt 
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from methods.engine.augment import Normalise
-from methods.engine.batches import Images
-from methods.engine.method import DataFacts, build_method
-from preparation.prepared import DataError, open_prepared
+from methods.blocks.distributed import rank, world
+from methods.engine.augment import Augment
+from methods.engine.batches import training_feed
+from methods.engine.method import DataFacts, Method, build_method
+from preparation.prepared import DataError, Prepared, open_prepared
 from rules.record import Record, read_json, run_stage, whole, write_json
 
 BATCH = 1024  # rows per forward pass; no result depends on it, batch norm is in eval mode
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--model", required=True, help="model.pt; train.json lies beside it")
     parser.add_argument("--out", required=True, help="folder to write")
+    parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
     given = parser.parse_args()
     records = read_json(Path(given.model).with_name("train.json"))["records"]
@@ -37,20 +40,24 @@ def main() -> None:
     record = Record(
         "embed", ("methods.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
     )
-    wanted = given.device if given.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(wanted)
+    if given.devices > 1:
+        from lightning_fabric import Fabric  # slow to import, and one device does without
+        from lightning_fabric.plugins.environments import LightningEnvironment
+
+        fabric = Fabric(
+            accelerator=given.device, devices=given.devices, strategy="ddp", plugins=[LightningEnvironment()]
+        )
+        fabric.launch()
+        device = fabric.device
+    else:
+        device = torch.device("cuda" if given.device != "cpu" and torch.cuda.is_available() else "cpu")
     rows = len(data.rows(records["train"]["settings"]["protocol"]["train"]))
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), rows))
     method.load_state_dict(torch.load(given.model, map_location="cpu", weights_only=True)["method"])
     method.to(device).eval()
-    normalise = Normalise(data.card["normalisation"])
-    parts: dict[str, list[np.ndarray]] = {}
-    with torch.inference_mode():
-        for start in range(0, len(data.images), BATCH):
-            images = Images(data.images[start : start + BATCH], None, device)
-            for name, values in method.features(normalise(images.pixels)).items():
-                parts.setdefault(name, []).append(values.float().cpu().numpy())
-    features = {name: np.concatenate(values) for name, values in parts.items()}
+    features = embed(method, data, Augment({}, data.card["normalisation"]), device)
+    if rank():
+        return
     out = Path(given.out)
     with whole(out / "features.npz") as file:
         np.savez(file, **features)
@@ -59,6 +66,28 @@ def main() -> None:
         out / "features.json", {"records": {**records, "embed": record.finish(shapes=shapes, device=str(device))}}
     )
     print(f"{recipe['name']} on {data.card['name']}: {shapes}")
+
+
+def embed(method: Method, data: Prepared, plain: Augment, device: torch.device) -> dict[str, np.ndarray]:
+    """Features of every image, in the data set's order. Processes take every R-th row; the first gets them all."""
+    feed = training_feed(data, np.arange(len(data.images)), None, torch.device("cpu"))
+    own = torch.arange(rank(), len(data.images), world())
+    parts: dict[str, list[np.ndarray]] = {}
+    with torch.inference_mode():
+        for images in feed.clean(own, plain, BATCH):
+            for name, values in method.features(images.to(device)).items():
+                parts.setdefault(name, []).append(values.float().cpu().numpy())
+    mine = {name: np.concatenate(values) for name, values in parts.items()}
+    if world() == 1:
+        return mine
+    shares: list[Any] = [None] * world()
+    torch.distributed.all_gather_object(shares, (own.numpy(), mine))
+    merged = {}
+    for name in mine:
+        merged[name] = np.empty((len(data.images), *mine[name].shape[1:]), np.float32)
+        for rows, share in shares:
+            merged[name][rows] = share[name]
+    return merged
 
 
 if __name__ == "__main__":

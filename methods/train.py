@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
 
-from methods.engine.batches import Images
+from methods.engine.batches import training_feed
 from methods.engine.checkpoint import ResumeState
 from methods.engine.loop import history_csv, train
 from methods.engine.method import DataFacts, Method, build_method, load_method
@@ -36,6 +37,8 @@ def main() -> None:
     parser.add_argument(
         "--checkpoint-minutes", type=float, default=float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10))
     )
+    parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes of DDP")
+    parser.add_argument("--compile", action="store_true", default=os.environ.get("BENCH_COMPILE") == "1")
     parser.add_argument("--strict", action="store_true", default=os.environ.get("BENCH_STRICT") == "1")
     given = parser.parse_args()
 
@@ -49,7 +52,14 @@ def main() -> None:
     inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
     record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
 
-    fabric = Fabric(accelerator=given.device, devices=1, precision=_precision(recipe["precision"], given.device))
+    fabric = Fabric(
+        accelerator=given.device,
+        devices=given.devices,
+        strategy="ddp" if given.devices > 1 else "auto",
+        precision=_precision(recipe["precision"], given.device),
+        plugins=[LightningEnvironment()],  # one job starts its own processes, under SLURM too
+    )
+    fabric.launch()  # starts the other processes, if any: each runs this program
     kind = load_method(recipe["method"])
     facts = DataFacts(data.card["classes"], tuple(data.card["shape"]), len(rows))
     torch.manual_seed(derive(given.seed, "weights"))
@@ -61,9 +71,9 @@ def main() -> None:
         weights = load_weights(
             method.backbone, Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), recipe["network"]["weights"])
         )
-    contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
-    pictures = data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows]
-    images = Images(pictures, data.labels[rows] if kind.uses_labels else None, fabric.device)
+    if given.compile:
+        method.backbone.compile()
+    images = training_feed(data, rows, data.labels[rows] if kind.uses_labels else None, fabric.device)
 
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
     outcome = train(
@@ -75,6 +85,9 @@ def main() -> None:
             f"training diverged: term {outcome.diverged['term']!r} is not finite in epoch {outcome.diverged['epoch']} "
             f"(recipe {recipe['name']}, seed {given.seed}); strict=true makes this an error"
         )
+    fabric.barrier()
+    if not fabric.is_global_zero:
+        return
     out = Path(given.out)
     method.cpu()
     model = {
@@ -96,6 +109,7 @@ def main() -> None:
         training_seconds=round(sum(row["seconds"] for row in outcome.history), 3),
         parameters=sum(parameter.numel() for parameter in method.parameters()),
         device=str(fabric.device),
+        devices=fabric.world_size,
         precision=fabric._precision.precision,
     )
     write_json(out / "train.json", {"records": {"prepare": data.card["record"], "train": own}})
@@ -106,8 +120,10 @@ def main() -> None:
 def _precision(wanted: str, device: str) -> str:
     """Fabric's name of the precision; `auto` is bfloat16 where the device computes in it, float32 elsewhere."""
     if wanted == "auto":
-        cuda = device in ("auto", "cuda", "gpu") and torch.cuda.is_available()
-        wanted = "bf16" if cuda and torch.cuda.is_bf16_supported() else "32"
+        if device != "cpu" and torch.cuda.is_available():
+            wanted = "bf16" if torch.cuda.is_bf16_supported() else "32"
+        else:
+            wanted = "bf16" if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported() else "32"
     return {"32": "32-true", "bf16": "bf16-mixed"}[wanted]
 
 

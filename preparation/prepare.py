@@ -23,7 +23,9 @@ def main() -> None:
     name, spec = entry_or_json("data set", given.dataset)
     record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs={})
     raw = read(spec, Path(given.data_root) if given.data_root else None, given.download)
-    card = write_prepared(given.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes)
+    card = write_prepared(
+        given.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root
+    )
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 
 

@@ -29,6 +29,11 @@ class Prepared:
     images: np.ndarray
     labels: np.ndarray
 
+    @property
+    def root(self) -> Path | None:
+        """Folder of the image files, or None for images that are stored here."""
+        return Path(self.card["root"]) if self.card.get("root") else None
+
     def rows(self, splits: Sequence[str]) -> np.ndarray:
         """Row numbers of the named splits, in order. ["all"] stands for every labelled split."""
         known = self.card["splits"]
@@ -52,15 +57,17 @@ def write_prepared(
     source: str,
     record: Record,
     notes: Mapping[str, Any] | None = None,
+    root: str | None = None,
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
-    `images` uint8 [N, H, W, C] and `labels` [N] hold the splits one after the other; `splits` gives their sizes.
+    `images` uint8 [N, H, W, C], or with `root` the paths of files below it, and `labels` [N] hold the splits one after
+    the other; `splits` gives their sizes.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
-    if images.dtype != np.uint8 or images.ndim != 4:
+    if root is None and (images.dtype != np.uint8 or images.ndim != 4):
         raise DataError(f"{name}: images must be uint8 [N, H, W, C], found {images.dtype} {list(images.shape)}")
-    if list(images.shape[1:]) != list(spec["shape"]):
+    if root is None and list(images.shape[1:]) != list(spec["shape"]):
         raise DataError(
             f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"
         )
@@ -86,7 +93,8 @@ def write_prepared(
         "name": name,
         "source": source,
         "classes": spec["classes"],
-        "shape": list(images.shape[1:]),
+        "shape": list(spec["shape"]),
+        "root": root,
         "splits": ranges,
         "counts": {
             split: np.bincount(labels[a:b][labels[a:b] >= 0], minlength=spec["classes"]).tolist()

@@ -19,6 +19,7 @@ class Raw(NamedTuple):
     splits: dict[str, int]
     source: str
     notes: dict[str, Any]
+    root: str | None = None  # images are then paths below it
 
 
 def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
@@ -83,7 +84,43 @@ def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool)
     return Raw(np.concatenate(images), np.concatenate(labels), splits, f"torchvision.datasets.{spec['class']}", {})
 
 
-READERS = {"digits": read_digits, "torchvision": read_torchvision}
+def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+    """Image files as ImageNet lays them out, {folder}/{split}/{class}/*.JPEG: listed here, decoded when they are used.
+
+    Classes are the folder names in sorted order, or the lines of `class_list` (a file under the root), which select
+    a subset such as SCAN's ImageNet-50. Every split must hold every class.
+    """
+    from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
+
+    if root is None:
+        raise DataError("a data set of source folder needs BENCH_DATA_ROOT, or data_root in the configuration")
+    base = root / spec["folder"]
+    paths, labels, splits = [], [], {}
+    for split in spec["splits"]:
+        if not (base / split).is_dir():
+            raise DataError(f"{base / split}: no such folder; expected {{split}}/{{class}}/files under {base}")
+        if "class_list" in spec:
+            classes = [line.split()[0] for line in (root / spec["class_list"]).read_text().splitlines() if line.strip()]
+        else:
+            classes = sorted(entry.name for entry in (base / split).iterdir() if entry.is_dir())
+        if len(classes) != spec["classes"]:
+            raise DataError(
+                f"{base / split}: {len(classes)} class folders found ({', '.join(classes[:3])}, ...), "
+                f"{spec['classes']} expected; a folder level too many is a usual cause"
+            )
+        numbers = {name: number for number, name in enumerate(classes)}
+        try:
+            found = make_dataset(str(base / split), numbers, IMG_EXTENSIONS)
+            found = sorted(found, key=lambda pair: (pair[1], pair[0]))
+        except FileNotFoundError as problem:
+            raise DataError(f"{base / split}: {problem}") from None
+        paths += [str(Path(path).relative_to(base)) for path, _ in found]
+        labels += [label for _, label in found]
+        splits[split] = len(found)
+    return Raw(np.array(paths), np.array(labels), splits, f"files under {spec['folder']}", {}, str(base.resolve()))
+
+
+READERS = {"digits": read_digits, "torchvision": read_torchvision, "folder": read_folder}
 
 
 def _subset(raw: Raw, size: int) -> Raw:

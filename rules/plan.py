@@ -148,7 +148,7 @@ class Plan:
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
-        return int(device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
+        return self.config["devices"] * (device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
 
     # ---- what each stage gets, and must record
 
@@ -224,6 +224,8 @@ class Plan:
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "BENCH_DOWNLOAD": str(int(config["download"])),
             "BENCH_DEVICE": config["device"],
+            "BENCH_DEVICES": str(config["devices"]),
+            "BENCH_COMPILE": str(int(config["compile"])),
             "BENCH_STRICT": str(int(config["strict"])),
             "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
         }

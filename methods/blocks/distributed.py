@@ -20,7 +20,7 @@ def rank() -> int:
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of all processes in rank order, [B, ...] -> [R*B, ...], equal B everywhere. Gradients flow back to every rank.
+    """Rows of all processes in rank order, [B, ...] -> [R*B, ...], equal B everywhere. Gradients flow to every rank.
 
     Backward sums what all processes ask of a row. Where every process computes the same whole loss that sum is R times
     the gradient, where each computes the share of its own rows it is the gradient times R as well (their losses are R

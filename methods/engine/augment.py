@@ -5,6 +5,7 @@ draws), and a pixel function in methods/engine/pixels.py that applies given para
 settings, is the recipe's `augmentation`; the presets of the papers are fragments in config/recipes/fragments.
 """
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,13 @@ class Augment:
         for operation, settings in self.after:
             x = _run(operation, settings, x, generator)
         return x
+
+    def without_crop(self) -> tuple[Settings | None, "Augment"]:
+        """(settings of the crop, the augmentation without it): for feeds that crop while they decode."""
+        crop = next((settings for operation, settings in self.before if operation is OPERATIONS["crop"]), None)
+        rest = copy.copy(self)
+        rest.before = [pair for pair in self.before if pair[0] is not OPERATIONS["crop"]]
+        return crop, rest
 
 
 class Normalise:

@@ -17,7 +17,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from methods.engine.augment import Augment
-from methods.engine.batches import Images, Order
+from methods.engine.batches import Files, Images, Order
 from methods.engine.checkpoint import ResumeState
 from methods.engine.method import Batch, Context, Method
 from methods.engine.optim import build_optimiser, schedule
@@ -38,7 +38,7 @@ def train(
     fabric: Fabric,
     method: Method,
     recipe: Mapping[str, Any],
-    images: Images,
+    images: Images | Files,
     normalisation: Mapping[str, list[float]],
     seed: int,
     state: ResumeState,
@@ -49,12 +49,14 @@ def train(
     A run killed anywhere and started again ends in the same bits as one never killed (on one CPU): each epoch's order
     and each step's random numbers depend on (seed, epoch, step) alone, everything else is in `state`. State is saved
     every `checkpoint_minutes` (0: after every step) and on SIGTERM, which then ends the process with status 143.
+    With several processes (Fabric's DDP) each works on its share of every batch; batch norm then counts its own share.
     """
     epochs, weights = recipe["schedule"]["epochs"], recipe["weights"]
-    order = Order(len(images), recipe["batch_size"], method.drop_last, seed) if epochs else None
     outcome = Outcome()
     if not epochs:
         return outcome
+    rank, world = fabric.global_rank, fabric.world_size
+    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world)
     factor = schedule(recipe["schedule"], order.steps)
     augment = Augment(recipe["augmentation"], normalisation)
     optimiser = build_optimiser(recipe["optimiser"], method)
@@ -62,9 +64,11 @@ def train(
     if (saved := state.load()) is not None:
         method.load_state_dict(saved["method"])
         optimiser.load_state_dict(saved["optimiser"])
-        first_epoch, first_step, sums, spent = saved["epoch"], saved["step"], saved["sums"], saved["spent"]
+        first_epoch, first_step, spent = saved["epoch"], saved["step"], saved["spent"]
+        sums = dict(zip(saved["terms"], saved["sums"][rank], strict=True))
         outcome.history = saved["history"]
-        print(f"resuming at epoch {first_epoch + 1}/{epochs}, step {first_step}", flush=True)
+        if rank == 0:
+            print(f"resuming at epoch {first_epoch + 1}/{epochs}, step {first_step}", flush=True)
         del saved
     method = method.to(fabric.device, memory_format=torch.channels_last)
     wrapped, optimiser = fabric.setup(method, optimiser)
@@ -72,12 +76,11 @@ def train(
         epoch=0,
         epochs=epochs,
         rows=len(images),
-        clean=lambda rows: augment.normalise(images.pixels[rows.to(fabric.device)]),
+        clean=lambda rows: torch.cat(list(images.clean(rows, augment))),
         seed=lambda *path: derive(seed, *path),
         device=fabric.device,
     )
-    saver = _Saver(state, checkpoint_minutes)
-    generator = torch.Generator()  # augmentation parameters are drawn on the CPU, equal on every device
+    saver = _Saver(fabric, state, checkpoint_minutes)
 
     def snapshot(epoch: int, step: int, sums: Mapping[str, Tensor], begun: float) -> dict[str, Any]:
         return {
@@ -85,12 +88,13 @@ def train(
             "optimiser": optimiser.state_dict(),
             "epoch": epoch,
             "step": step,
-            "sums": {name: value.cpu() for name, value in sums.items()},
+            "terms": list(sums),
+            "sums": fabric.all_gather(_stacked(sums)).view(world, -1).cpu(),  # every process's own
             "spent": spent + time.perf_counter() - begun,
             "history": outcome.history,
         }
 
-    with _progress(epochs, first_epoch) as report, saver:
+    with _progress(epochs, first_epoch, rank) as report, saver:
         for epoch in range(first_epoch, epochs):
             begun = time.perf_counter()
             context.epoch = epoch
@@ -98,13 +102,13 @@ def train(
                 torch.manual_seed(derive(seed, "before_epoch", epoch))
                 method.before_epoch(context)
             method.train()
-            for step, index in order.epoch(epoch, first_step):
+            for step, index, views in images.epoch(order, epoch, first_step, augment, method.views):
                 rate = recipe["optimiser"]["lr"] * factor(epoch * order.steps + step)
                 for group in optimiser.param_groups:
                     group["lr"] = rate
                 torch.manual_seed(derive(seed, "step", epoch, step))  # dropout and whatever else a method draws
-                generator.manual_seed(derive(seed, "augment", epoch, step))
-                terms = wrapped(_batch(images, index.to(fabric.device), augment, method, generator))
+                views = [view.contiguous(memory_format=torch.channels_last) for view in views]
+                terms = wrapped(Batch(views, index, images.labels[index] if method.uses_labels else None))
                 total = sum(weights[name] * value for name, value in terms.items() if weights[name] != 0)
                 optimiser.zero_grad(set_to_none=True)
                 fabric.backward(total)
@@ -116,12 +120,13 @@ def train(
                     saver.save(snapshot(epoch, step + 1, sums, begun))
             torch.manual_seed(derive(seed, "after_epoch", epoch))
             method.after_epoch(context)
+            means = fabric.all_gather(_stacked(sums)).view(world, -1).mean(0) / order.steps
             seconds = spent + time.perf_counter() - begun
-            row = {"epoch": epoch + 1, **{name: float(value) / order.steps for name, value in sums.items()}}
+            row = {"epoch": epoch + 1, **dict(zip(sums, means.tolist(), strict=True))}
             row |= {"lr": rate, **method.statistics()}
             row |= {
                 "seconds": round(seconds, 3),
-                "images_per_s": round(order.steps * recipe["batch_size"] / seconds, 1),
+                "images_per_s": round(order.used / seconds, 1),
             }
             outcome.history.append(row)
             report(row)
@@ -136,27 +141,31 @@ def train(
     return outcome
 
 
-def _batch(images: Images, index: Tensor, augment: Augment, method: Method, generator: torch.Generator) -> Batch:
-    pixels = images.pixels[index]
-    views = [augment(pixels, generator) for _ in range(method.views)] or [augment.normalise(pixels)]
-    views = [view.contiguous(memory_format=torch.channels_last) for view in views]
-    return Batch(views, index, images.labels[index] if method.uses_labels else None)
+def _stacked(sums: Mapping[str, Tensor]) -> Tensor:
+    return torch.stack(list(sums.values())) if sums else torch.zeros(0)
 
 
 class _Saver:
     """Decides when state is due: every so many minutes, or at once when the cluster asks the process to end."""
 
-    def __init__(self, state: ResumeState, minutes: float):
-        self.state, self.seconds = state, minutes * 60
-        self.last, self.terminated = time.monotonic(), False
+    def __init__(self, fabric: Fabric, state: ResumeState, minutes: float):
+        self.fabric, self.state, self.seconds = fabric, state, minutes * 60
+        self.last, self.terminated, self.ending = time.monotonic(), False, False
 
     def due(self) -> bool:
-        return self.terminated or time.monotonic() - self.last >= self.seconds
+        """The same answer in every process: saving is a joint step."""
+        wishes = torch.tensor([self.terminated, time.monotonic() - self.last >= self.seconds], dtype=torch.int32)
+        if self.fabric.world_size > 1:
+            wishes = self.fabric.all_reduce(wishes.to(self.fabric.device), reduce_op="sum").cpu()
+        self.ending = bool(wishes[0])
+        return bool(wishes.any())
 
     def save(self, snapshot: dict[str, Any]) -> None:
-        self.state.save(snapshot)
+        if self.fabric.is_global_zero:
+            self.state.save(snapshot)
+        self.fabric.barrier()
         self.last = time.monotonic()
-        if self.terminated:
+        if self.ending:
             print("terminated: state saved, the next run goes on from here", file=sys.stderr, flush=True)
             raise SystemExit(PREEMPTED)
 
@@ -171,8 +180,11 @@ class _Saver:
 
 
 @contextmanager
-def _progress(epochs: int, done: int) -> Iterator:
+def _progress(epochs: int, done: int, rank: int) -> Iterator:
     """A bar with remaining time on a terminal, one plain line per epoch (at most about 20 in all) elsewhere."""
+    if rank:
+        yield lambda row: None
+        return
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
 

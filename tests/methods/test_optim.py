@@ -39,18 +39,58 @@ def test_constant_stays():
     assert {factor(step) for step in range(12)} == {1.0}
 
 
+def test_step_schedule_falls_at_its_milestones():
+    settings = {"name": "step", "epochs": 100, "milestones": [60, 80], "gamma": 0.1, "per": "epoch"}
+    factor = schedule(settings, steps_per_epoch=3)
+    assert [factor(epoch * 3) for epoch in (0, 59, 60, 79, 80, 99)] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+
+
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
         ({"name": "sgd", "lr": 0.06, "momentum": 0.9, "weight_decay": 5e-4}, torch.optim.SGD),
         ({"name": "adam", "lr": 1e-4, "weight_decay": 1e-5}, torch.optim.Adam),
+        ({"name": "adamw", "lr": 1e-4, "weight_decay": 1e-5, "betas": [0.9, 0.95]}, torch.optim.AdamW),
     ],
 )
 def test_optimiser_settings_arrive(settings, kind):
     layer = torch.nn.Linear(2, 2)
     layer.bias.requires_grad_(False)
-    optimiser = build_optimiser(settings, layer.parameters())
+    optimiser = build_optimiser(settings, layer)
     assert isinstance(optimiser, kind)
     group = optimiser.param_groups[0]
     assert [group["lr"], group["weight_decay"]] == [settings["lr"], settings["weight_decay"]]
     assert len(group["params"]) == 1  # frozen parameters are left out
+
+
+def test_biases_and_norms_go_without_decay():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    settings = {"name": "sgd", "lr": 1, "weight_decay": 0.1, "exclude_bias_and_norm": True}
+    groups = build_optimiser(settings, net).param_groups
+    assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(1, 0.1), (3, 0.0)]
+
+
+def test_lars_against_its_formula():
+    """Two steps of You et al.: trust |w| / (|g| + decay |w|) for weights, plain momentum for biases."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 2).double()
+    settings = {
+        "name": "lars", "lr": 0.5, "momentum": 0.9, "weight_decay": 0.01, "trust": 0.02, "exclude_bias_and_norm": True,
+    }  # fmt: skip
+    optimiser = build_optimiser(settings, layer)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    expected = {name: value.detach().clone() for name, value in layer.named_parameters()}
+    momentum = {name: torch.zeros_like(value) for name, value in expected.items()}
+    for _ in range(2):
+        optimiser.zero_grad()
+        layer(x).square().sum().backward()
+        for name, value in layer.named_parameters():
+            update = value.grad.clone()
+            if name == "weight":
+                trust = 0.02 * expected[name].norm() / (update.norm() + 0.01 * expected[name].norm())
+                update = trust * (update + 0.01 * expected[name])
+            momentum[name] = 0.9 * momentum[name] + update
+            expected[name] = expected[name] - 0.5 * momentum[name]
+        optimiser.step()
+        for name, value in layer.named_parameters():
+            torch.testing.assert_close(value.detach(), expected[name], rtol=1e-6, atol=1e-9)

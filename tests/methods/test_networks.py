@@ -1,0 +1,166 @@
+import pytest
+import torch
+import torchvision
+
+from methods.blocks.batch_norm import SplitBatchNorm2d, shuffled
+from methods.blocks.heads import ParallelMLP, projection
+from methods.blocks.networks import backbone
+from methods.engine.method import DataFacts, build_method
+from methods.engine.pretrained import load_weights
+from methods.engine.recipe import resolve
+from rules.record import StageError
+
+RESNET = {"backbone": "resnet18", "stem": "cifar"}
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "width"),
+    [
+        ({"backbone": "none"}, (8, 8, 1), 64),
+        ({"backbone": "convnet", "widths": [8, 16], "pool_after": [0]}, (28, 28, 1), 16),
+        ({"backbone": "convnet", "widths": [8, 16], "pool_after": [0]}, (9, 7, 3), 16),
+        ({"backbone": "mlp", "widths": [500, 500, 2000, 10]}, (28, 28, 1), 10),
+        ({"backbone": "mlp", "widths": [500, 500, 500, 2000, 10]}, (16, 16, 1), 10),
+        (RESNET, (32, 32, 3), 512),
+        (RESNET | {"stem": "stl_scan"}, (96, 96, 3), 512),
+        (RESNET | {"stem": "imagenet"}, (64, 64, 1), 512),
+        ({"backbone": "resnet34", "stem": "cifar"}, (32, 32, 1), 512),
+        ({"backbone": "resnet50", "stem": "imagenet"}, (64, 64, 3), 2048),
+        (RESNET | {"split_batch_norm": 2}, (32, 32, 3), 512),
+    ],
+)
+def test_backbones_give_their_width(network, shape, width):
+    net = backbone(network, shape)
+    assert net.width == width
+    assert net(torch.randn(2, shape[2], shape[0], shape[1])).shape == (2, width)
+
+
+def sides(net, side):
+    """Side of the map after the stem and after each stage."""
+    seen = []
+    hooks = [getattr(net, n).register_forward_hook(lambda m, i, o: seen.append(o.shape[-1])) for n in
+             ("maxpool", "layer1", "layer2", "layer3", "layer4")]  # fmt: skip
+    net(torch.randn(2, 3, side, side))
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("stem", "side", "expected"),
+    [
+        ("cifar", 32, [32, 32, 16, 8, 4]),
+        ("stl_scan", 96, [49, 49, 25, 13, 7]),
+        ("imagenet", 96, [24, 24, 12, 6, 3]),
+    ],
+)
+def test_stems_have_the_papers_map_sizes(stem, side, expected):
+    assert sides(backbone(RESNET | {"stem": stem}, (side, side, 3)), side) == expected
+
+
+def test_imagenet_stem_is_torchvisions_network():
+    ours, theirs = backbone({"backbone": "resnet50", "stem": "imagenet"}, (64, 64, 3)), torchvision.models.resnet50()
+    theirs.fc = torch.nn.Identity()
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 3, 64, 64)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+def test_autoencoder_decoder_mirrors():
+    encoder = backbone({"backbone": "mlp", "widths": [500, 500, 2000, 10]}, (28, 28, 1))
+    sizes = [layer.weight.shape for layer in encoder.mirror() if isinstance(layer, torch.nn.Linear)]
+    assert sizes == [(2000, 10), (500, 2000), (500, 500), (784, 500)]
+
+
+def test_split_batch_norm_with_one_split_is_batch_norm():
+    x = torch.randn(8, 3, 4, 4)
+    split, plain = SplitBatchNorm2d(3, 1), torch.nn.BatchNorm2d(3)
+    torch.testing.assert_close(split(x), plain(x))
+    torch.testing.assert_close(split.running_var, plain.running_var)
+    torch.testing.assert_close(split.eval()(x), plain.eval()(x))
+
+
+def test_split_batch_norm_normalises_interleaved_parts():
+    x = torch.randn(8, 3, 4, 4) * torch.tensor([1.0, 5.0]).repeat(4).view(-1, 1, 1, 1)
+    split = SplitBatchNorm2d(3, 2)
+    out = split(x)
+    means, variances = [], []
+    for part in range(2):
+        plain = torch.nn.BatchNorm2d(3)
+        torch.testing.assert_close(out[part::2], plain(x[part::2]))
+        means.append(plain.running_mean)
+        variances.append(plain.running_var)
+    reference = torch.nn.BatchNorm2d(3).eval()
+    reference.running_mean, reference.running_var = sum(means) / 2, sum(variances) / 2
+    torch.testing.assert_close(split.eval()(x), reference(x))
+    with pytest.raises(ValueError, match="batch of 7 for 2 splits"):
+        split.train()(x[:7])
+
+
+def test_shuffling_is_undone():
+    x = torch.arange(10)
+    mixed, undo = shuffled(x, torch.Generator().manual_seed(0))
+    assert not torch.equal(mixed, x)
+    assert torch.equal(mixed[undo], x)
+
+
+def test_projection_heads():
+    assert [type(m).__name__ for m in projection(4, [2], batch_norm=False)] == ["Linear"]
+    simclr = projection(8, [8, 8, 4], batch_norm=True)
+    names = [type(m).__name__ for m in simclr]
+    assert names == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d"]
+    assert simclr(torch.randn(3, 8)).shape == (3, 4)
+    assert ParallelMLP(5, 8, 6, 4)(torch.randn(3, 8)).shape == (3, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("container", "prefix"),
+    [("state_dict", "module.encoder_q."), (None, "encoder."), ("model", "module."), (None, "")],
+)
+def test_published_weights_load(tmp_path, container, prefix):
+    source = torchvision.models.resnet18()
+    stored = {prefix + name: value for name, value in source.state_dict().items()}
+    stored |= {"module.encoder_k.conv1.weight": torch.zeros(1), "module.queue": torch.zeros(2, 2)}
+    torch.save({container: stored, "epoch": 800} if container else stored, tmp_path / "weights.pth")
+    net = backbone(RESNET | {"stem": "imagenet"}, (64, 64, 3))
+    said = load_weights(net, tmp_path / "weights.pth")
+    assert said["backbone_keys"] == len(net.state_dict()) == 120
+    torch.testing.assert_close(net.layer4[1].conv2.weight, source.layer4[1].conv2.weight)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    net = backbone(RESNET | {"stem": "imagenet"}, (64, 64, 3))
+    before = net.conv1.weight.clone()
+    weights = torchvision.models.resnet18().state_dict()
+    del weights["layer2.0.conv1.weight"]
+    torch.save(weights, tmp_path / "short.pth")
+    with pytest.raises(StageError, match=r"119 of 120 backbone keys found, 'layer2\.0\.conv1\.weight' is missing"):
+        load_weights(net, tmp_path / "short.pth")
+    torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "stem.pth")
+    with pytest.raises(StageError, match=r"'conv1\.weight' is \[64, 3, 7, 7\] in the file, \[64, 3, 3, 3\]"):
+        load_weights(backbone(RESNET, (32, 32, 3)), tmp_path / "stem.pth")
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "pickled.pth")  # a whole module: code, not weights
+    with pytest.raises(StageError, match="cannot be read as weights alone"):
+        load_weights(net, tmp_path / "pickled.pth")
+    with pytest.raises(StageError, match="not found"):
+        load_weights(net, tmp_path / "nowhere.pth")
+    assert torch.equal(net.conv1.weight, before)
+
+
+def test_a_frozen_backbone_stays_bit_for_bit():
+    recipe = resolve("simclr_base", "digits", {"network": {"frozen": True}})
+    method = build_method(recipe, DataFacts(10, (8, 8, 1), 64))
+    before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
+    head = [value.clone() for value in method.head.parameters()]
+    from methods.engine.method import Batch
+    from methods.engine.optim import build_optimiser
+
+    optimiser = build_optimiser(recipe["optimiser"], method)
+    for _ in range(3):
+        method.train()
+        assert not method.backbone.training
+        method.losses(Batch([torch.randn(8, 1, 8, 8), torch.randn(8, 1, 8, 8)], torch.arange(8)))["contrast"].backward()
+        optimiser.step()
+    for name, value in method.backbone.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert not all(torch.equal(a, b) for a, b in zip(head, method.head.parameters(), strict=True))
