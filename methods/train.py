@@ -56,7 +56,7 @@ def main() -> None:
         accelerator=given.device,
         devices=given.devices,
         strategy="ddp" if given.devices > 1 else "auto",
-        precision=_precision(recipe["precision"], given.device),
+        precision=fabric_precision(recipe["precision"], given.device),
         plugins=[LightningEnvironment()],  # one job starts its own processes, under SLURM too
     )
     fabric.launch()  # starts the other processes, if any: each runs this program
@@ -117,7 +117,7 @@ def main() -> None:
     print(f"{recipe['name']} on {data.card['name']}, seed {given.seed}: {own['status']}, {own['epochs']} epochs")
 
 
-def _precision(wanted: str, device: str) -> str:
+def fabric_precision(wanted: str, device: str) -> str:
     """Fabric's name of the precision; `auto` is bfloat16 where the device computes in it, float32 elsewhere."""
     if wanted == "auto":
         if device != "cpu" and torch.cuda.is_available():

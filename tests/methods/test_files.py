@@ -97,7 +97,7 @@ def test_clean_images_are_centre_crops(prepared):
     torch.testing.assert_close(clean[0], (centre_crop(image, 32)[0] / 255 - 0.5) / 0.25)
     smooth = (torch.linspace(0, 255, 64)[:, None] * torch.linspace(0.2, 1, 80)[None, :]).byte().expand(3, -1, -1)
     theirs = tv.center_crop(tv.resize(smooth, [37], antialias=True), [32, 32]).float()
-    assert (centre_crop(smooth, 32)[0].float() - theirs).abs().max() < 5  # whole pixels there, shares here
+    assert (centre_crop(smooth, 32)[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
 
 
 def test_a_broken_file_is_named(prepared):
