@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather
 from methods.blocks.heads import ParallelMLP, mlp
+from methods.blocks.precision import full_precision
 from methods.engine.method import Batch, DataFacts, Method
 
 
@@ -43,10 +44,7 @@ class MixEm(Method):
 
     def mixture(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Eq. 3: h [B, d] -> p [B, M] = softmax(g_p(h)), e [B, M, D] = unit-norm g_m(h), z [B, D] = sum_m p_m e_m."""
-        e = F.normalize(self.experts(h), dim=2)
-        p = self.gate(h).float().softmax(1)
-        z = torch.einsum("bm,bmd->bd", p, e.float())
-        return p, e, z
+        return mix(self.gate(h), self.experts(h))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Eq. 9 before weighting: NT-Xent once per pair of views, every other term summed over the two views."""
@@ -74,6 +72,14 @@ class MixEm(Method):
         return {"h": h, "z": z, "p": p}
 
 
+@full_precision
+def mix(logits: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Eq. 3: logits [B, M], embeddings [B, M, D] -> p [B, M], e [B, M, D] with unit rows, z [B, D]."""
+    p, e = logits.softmax(1), F.normalize(embeddings, dim=2)
+    return p, e, torch.einsum("bm,bmd->bd", p, e)
+
+
+@full_precision
 def shaping_terms(p: Tensor, e: Tensor, z: Tensor, variant: Literal["code", "paper"]) -> dict[str, Tensor]:
     """The four terms of one view: p [B, M], e [B, M, D], z [B, D] -> comp_ent, inst_ent, push, pull."""
     dominant = p.argmax(1)  # E_m of eq. 6 (whose printed argmin is a slip); no gradient passes

@@ -7,8 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.blocks.distributed import gather, rank
+from methods.blocks.precision import full_precision
 
 
+@full_precision
 def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both", "first"] = "both") -> Tensor:
     """NT-Xent, the loss of SimCLR (MIX'EM eqs. 1-2): mean over anchors of logsumexp(s / t) - s_positive / t.
 
@@ -17,8 +19,7 @@ def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both",
     views, or the B rows of the first (SCAN's form). Computed in float32 or better. With several processes B counts the
     images of all of them, and the mean over processes is the loss.
     """
-    dtype = torch.promote_types(z1.dtype, torch.float32)
-    z1, z2 = F.normalize(z1.to(dtype), dim=1), F.normalize(z2.to(dtype), dim=1)
+    z1, z2 = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
     # Anchors are the rows of this process, candidates those of all.
     all1, all2 = gather(z1), gather(z2)
     rows, images = len(z1), len(all1)

@@ -65,3 +65,11 @@ def test_computed_in_float32_from_half():
     loss = nt_xent(z.bfloat16(), z.bfloat16(), 0.1)
     assert loss.dtype == torch.float32
     assert torch.isfinite(loss)
+
+
+def test_autocast_around_it_changes_nothing():
+    """Under autocast a matrix product of float32 tensors is computed in bfloat16: not here."""
+    z = [torch.randn(32, 16, generator=torch.Generator().manual_seed(i)) for i in range(2)]
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = nt_xent(*z, 0.1)
+    torch.testing.assert_close(inside, nt_xent(*z, 0.1), atol=0, rtol=0)

@@ -151,3 +151,13 @@ def test_losses_sum_both_views_and_count_components():
 def test_components_default_to_classes():
     assert method(components=None).components == 3
     assert math.isclose(method().features(torch.randn(2, 1, 2, 3))["p"].sum().item(), 2, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["code", "paper"])
+def test_autocast_around_the_terms_changes_nothing(variant):
+    p, e = P.float(), E.float()
+    plain = shaping_terms(p, e, mixed(p, e), variant)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = shaping_terms(p, e, mixed(p, e), variant)
+    for name, value in plain.items():
+        torch.testing.assert_close(inside[name], value, atol=0, rtol=0)

@@ -143,6 +143,46 @@ def test_another_recipe_or_seed_finds_no_state(digits_200, recipe, tmp_path):
     assert len(list(resume.glob("*/state.pt"))) == 1  # the first run's state is still there
 
 
+VARIANTS = {
+    "sgd": {
+        "optimiser": {"name": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": True},
+        "schedule": {"name": "step", "milestones": [3, 6], "gamma": 0.1, "per": "epoch"},
+    },
+    "adamw": {"optimiser": {"name": "adamw", "betas": [0.9, 0.95]}, "schedule": {"name": "constant"}},
+    "lars": {
+        "optimiser": {"name": "lars", "lr": 0.5, "momentum": 0.9, "trust": 0.01, "exclude_bias_and_norm": True},
+        "schedule": {"warmup_epochs": 2},
+    },
+    "split_bn": {"network": {"split_batch_norm": 4}, "schedule": {"hold_epochs": 3, "per": "epoch"}},
+}
+
+
+def test_every_optimiser_schedule_and_split_batch_norm_resumes_exactly(digits_200, tmp_path):
+    """All variants at once: each is killed once in its own process and goes on; each also runs unbroken."""
+    from methods.engine.recipe import merge, resolve
+    from rules.provenance import canonical_json
+
+    small = {"base": None, "batch_size": 64, "schedule": {"epochs": 9}, "network": {"widths": [8, 16]}}
+    recipes = {
+        name: canonical_json(resolve("simclr_base", "digits_200", merge(small, v))) for name, v in VARIANTS.items()
+    }
+
+    def words(name, kind):
+        return command(digits_200, recipes[name], tmp_path / name / kind, tmp_path / name / f"resume_{kind}")
+
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    unbroken = [subprocess.Popen(words(name, "whole"), env=environment("10"), **quiet) for name in VARIANTS]
+    for name in VARIANTS:
+        resume = tmp_path / name / "resume_broken"
+        process = start_until(words(name, "broken"), resume, lambda state: state["epoch"] >= 4)
+        process.kill()
+        process.wait()
+    rest = [subprocess.Popen(words(name, "broken"), env=environment("10"), **quiet) for name in VARIANTS]
+    assert [process.wait(180) for process in (*unbroken, *rest)] == [0] * 8
+    for name in VARIANTS:
+        same(tmp_path / name / "whole", tmp_path / name / "broken")
+
+
 def test_two_unreadable_generations_start_anew(tmp_path, capsys):
     state = ResumeState(tmp_path / "run")
     assert state.load() is None
