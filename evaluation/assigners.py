@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
+from scipy.special import logsumexp
+from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 
 from rules.record import StageError
 
@@ -30,7 +32,7 @@ class KMeansAssigner:
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings)
-        self._check(x)
+        _enough(self.clusters, x)
         self._run(x, seed, init=self.settings["init"], n_init=self.settings["n_init"])
 
     def predict(self, features: Features) -> np.ndarray:
@@ -39,10 +41,6 @@ class KMeansAssigner:
     def facts(self) -> dict[str, Any]:
         """What a record says of the fit."""
         return {"inertia": float(self.model.inertia_), "iterations": int(self.model.n_iter_), "clusters": self.clusters}
-
-    def _check(self, x: np.ndarray) -> None:
-        if self.clusters > len(x):
-            raise AssignError(f"{self.clusters} clusters asked of {len(x)} rows: ask for fewer, or fit on more rows")
 
     def _run(self, x: np.ndarray, seed: int, init: Any, n_init: int) -> None:
         self.model = KMeans(
@@ -64,7 +62,7 @@ class KMeansComponentsAssigner(KMeansAssigner):
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings)
-        self._check(x)
+        _enough(self.clusters, x)
         if "p" not in features:
             raise AssignError("kmeans_components needs component probabilities p, which this method does not give")
         self._run(x, seed, init=component_centres(x, features["p"].argmax(1), self.clusters), n_init=1)
@@ -79,6 +77,127 @@ def component_centres(x: np.ndarray, dominant: np.ndarray, clusters: int) -> np.
         distance = np.min([((x - centre) ** 2).sum(1) for centre in centres], axis=0)
         centres.append(x[distance.argmax()])
     return np.asarray(centres, dtype=x.dtype)
+
+
+class SinkhornAssigner:
+    """Balanced assignment: every cluster takes about N/K of the fitted rows.
+
+    Scores are log-probabilities (`features: p`), or cosine similarities with K-means centres as prototypes. Fitting
+    finds the scaling of the clusters; unseen rows are assigned with that scaling.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], classes: int):
+        self.settings = settings
+        self.clusters = classes if settings.get("clusters", "classes") == "classes" else settings["clusters"]
+
+    def fit(self, features: Features, seed: int) -> None:
+        x = prepare(features, self.settings)
+        self.prototypes = None
+        if self.settings["features"] != "p":
+            prototypes = (
+                KMeans(self.clusters, n_init=self.settings["n_init"], random_state=seed).fit(x).cluster_centers_
+            )
+            self.prototypes = prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
+        logits = self._scores(x)
+        scale = np.zeros(logits.shape[1])
+        for _ in range(self.settings["iterations"]):
+            rows = logsumexp(logits + scale, axis=1, keepdims=True)
+            scale -= logsumexp(logits + scale - rows, axis=0) - np.log(len(x) / logits.shape[1])
+        self.scale = scale
+
+    def predict(self, features: Features) -> np.ndarray:
+        return (self._scores(prepare(features, self.settings)) + self.scale).argmax(1).astype(np.int64)
+
+    def facts(self) -> dict[str, Any]:
+        return {"clusters": len(self.scale)}
+
+    def _scores(self, x: np.ndarray) -> np.ndarray:
+        x = x.astype(np.float64)
+        scores = np.log(np.maximum(x, 1e-30)) if self.prototypes is None else x @ self.prototypes.T
+        return scores / self.settings["epsilon"]
+
+
+class MixtureAssigner:
+    """Gaussian mixture with full covariances on the features, or on their UMAP embedding (N2D)."""
+
+    def __init__(self, settings: Mapping[str, Any], classes: int):
+        self.settings = settings
+        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+
+    def fit(self, features: Features, seed: int) -> None:
+        x = prepare(features, self.settings).astype(np.float64)
+        _enough(self.clusters, x)
+        self.manifold = None
+        if "umap_neighbours" in self.settings:
+            from umap import UMAP  # numba: ten seconds that other assigners need not pay
+
+            # N2D: as many dimensions as clusters, no minimum distance. A fixed seed makes it single-threaded.
+            self.manifold = UMAP(
+                n_components=self.clusters,
+                n_neighbors=min(self.settings["umap_neighbours"], len(x) - 1),
+                min_dist=0.0,
+                random_state=seed,
+                n_jobs=1,
+            )
+            x = self.manifold.fit_transform(x).astype(np.float64)
+        if self.settings["algorithm"] == "umap_kmeans":
+            self.model: Any = KMeans(self.clusters, n_init=20, random_state=seed).fit(x)
+        else:
+            self.model = GaussianMixture(self.clusters, covariance_type="full", random_state=seed).fit(x)
+
+    def predict(self, features: Features) -> np.ndarray:
+        x = prepare(features, self.settings).astype(np.float64)
+        if self.manifold is not None:
+            x = self.manifold.transform(x).astype(np.float64)
+        return self.model.predict(x).astype(np.int64)
+
+    def facts(self) -> dict[str, Any]:
+        return {"clusters": self.clusters}
+
+
+class TransductiveAssigner:
+    """Algorithms that cluster the rows they are given and know no others: predicting other rows is refused.
+
+    spectral: normalised cut on a symmetrised nearest-neighbour graph (SC-Ncut); agglomerative: Ward's linkage.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], classes: int):
+        self.settings = settings
+        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+
+    def fit(self, features: Features, seed: int) -> None:
+        self.fitted_on = prepare(features, self.settings)
+        _enough(self.clusters, self.fitted_on)
+        if self.settings["algorithm"] == "spectral":
+            model: Any = SpectralClustering(
+                self.clusters,
+                affinity="nearest_neighbors",
+                n_neighbors=min(self.settings["neighbours"], len(self.fitted_on)),
+                eigen_solver="arpack",
+                random_state=seed,
+                n_init=20,
+            )
+        else:
+            model = AgglomerativeClustering(self.clusters, linkage="ward")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Graph is not fully connected")  # components are clusters then
+            self.labels = model.fit_predict(self.fitted_on).astype(np.int64)
+
+    def predict(self, features: Features) -> np.ndarray:
+        if not np.array_equal(prepare(features, self.settings), self.fitted_on):
+            raise AssignError(
+                f"{self.settings['algorithm']} clusters only the rows it was fitted on; choose a protocol that fits "
+                "and scores the same split (full, all), or another assigner"
+            )
+        return self.labels
+
+    def facts(self) -> dict[str, Any]:
+        return {"clusters": self.clusters}
+
+
+def _enough(clusters: int, x: np.ndarray) -> None:
+    if clusters > len(x):
+        raise AssignError(f"{clusters} clusters asked of {len(x)} rows: ask for fewer, or fit on more rows")
 
 
 class ArgmaxAssigner:
@@ -119,4 +238,10 @@ ALGORITHMS = {
     "kmeans": KMeansAssigner,
     "kmeans_components": KMeansComponentsAssigner,
     "argmax": ArgmaxAssigner,
+    "sinkhorn": SinkhornAssigner,
+    "spectral": TransductiveAssigner,
+    "agglomerative": TransductiveAssigner,
+    "gmm": MixtureAssigner,
+    "umap_gmm": MixtureAssigner,
+    "umap_kmeans": MixtureAssigner,
 }

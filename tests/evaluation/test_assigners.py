@@ -92,3 +92,50 @@ def test_schema_lists_exactly_the_algorithms():
     assert sorted(schema["properties"]["algorithm"]["enum"]) == sorted(ALGORITHMS)
     for name in catalogue.names("assigner"):
         assigner(name)
+
+
+@pytest.mark.parametrize("name", ["sinkhorn", "spectral", "agglomerative", "gmm", "umap_gmm", "umap_kmeans"])
+def test_other_assigners_find_blobs_and_repeat(name):
+    x, labels = blobs()
+    model = assigner(name)
+    model.fit({"h": x}, seed=1)
+    found = model.predict({"h": x})
+    assert accuracy(labels, found) > 0.97
+    again = assigner(name)
+    again.fit({"h": x}, seed=1)
+    np.testing.assert_array_equal(again.predict({"h": x}), found)
+
+
+@pytest.mark.parametrize("name", ["sinkhorn", "gmm", "umap_gmm"])
+def test_inductive_assigners_predict_unseen_rows(name):
+    x, labels = blobs(rows=240)
+    model = assigner(name)
+    model.fit({"h": x[:160]}, seed=1)
+    assert accuracy(labels[160:], model.predict({"h": x[160:]})) > 0.9
+    assert len(model.predict({"h": x[:1]})) == 1
+
+
+@pytest.mark.parametrize("name", ["spectral", "agglomerative"])
+def test_transductive_assigners_refuse_unseen_rows(name):
+    x, _ = blobs()
+    model = assigner(name)
+    model.fit({"h": x[:80]}, seed=1)
+    with pytest.raises(AssignError, match="clusters only the rows it was fitted on"):
+        model.predict({"h": x[80:]})
+
+
+def test_sinkhorn_balances_unbalanced_probabilities():
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet([5, 1, 1, 1], 400)
+    model = assigner("sinkhorn_p")
+    model.fit({"p": p}, seed=0)
+    sizes = np.bincount(model.predict({"p": p}), minlength=4)
+    assert np.bincount(p.argmax(1)).max() > 300
+    assert sizes.max() < 180
+
+
+@pytest.mark.parametrize("name", ["spectral", "agglomerative", "gmm", "umap_gmm"])
+def test_more_clusters_than_rows_is_named(name):
+    x, _ = blobs(rows=3)
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner(name).fit({"h": x}, seed=0)

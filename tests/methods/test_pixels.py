@@ -23,6 +23,7 @@ def generator(seed=1):
 def compare(ours, theirs, tolerance):
     assert torch.isfinite(ours).all()
     worst = max((a - b).abs().max().item() for a, b in zip(ours, theirs, strict=True))
+    print(f"largest difference {worst:.1e}")  # shown by pytest -rP
     assert worst <= tolerance, f"largest difference {worst:.2e}"
 
 
