@@ -66,12 +66,12 @@ def data(rows: int, images: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 def matrices(x: np.ndarray, z: np.ndarray) -> None:
     """Both distance matrices, block by block, and nothing else."""
-    points = [torch.from_numpy(p.astype(np.float64)) for p in (x, z)]
+    spaces = [module._Space(points, "points") for points in (x, z)]
     step = max(1, module.BLOCK_NUMBERS // len(x))
     for start in range(0, len(x), step):
         rows = torch.arange(start, min(start + step, len(x)))
-        for p in points:
-            module._distances(p, rows).sqrt_()
+        for space in spaces:
+            space.distances(rows).sqrt_()
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def features(rows: int, width: int, clusters: int) -> np.ndarray:
     """Unit-norm features with overlapping clusters, as a trained encoder gives."""
     generator = np.random.default_rng(0)
     centres = generator.normal(size=(clusters, width))
-    x = centres[generator.integers(0, clusters, rows)] + 1.5 * generator.normal(size=(rows, width))
+    x = centres[generator.integers(0, clusters, rows)] + 6.0 * generator.normal(size=(rows, width))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
 

@@ -4,7 +4,8 @@ X [N, d] is the input, Z [N, m] the embedding, both flattened; distances are Euc
 blocks of rows stream by, and the rank of a neighbour is found by counting the points that are closer, not by sorting.
 
 Ranks: r(i, j) is the place of j among all points by distance from i, i itself at 0 whatever its duplicates; points at
-the same distance are placed by their number, as a stable sort would.
+the same distance are placed by their number, as a stable sort would. Distances come from matrix products, whose
+rounding could break ties: wherever two lie closer than that rounding, both are computed anew from differences.
 """
 
 from collections.abc import Sequence
@@ -30,10 +31,10 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
     RRE carries the released code's factor 1/2 (`RRE_text` is without it); LGD divides distances by the square root of
     the dimension, as only the code does (`LGD_text` does not); RMSE compares raw distances. Also `Trust@k`, `Cont@k`.
     """
-    x, z = _checked(x, "input"), _checked(z, "embedding")
-    count, most = len(x), max(neighbours)
-    if len(z) != count:
-        raise GeometryError(f"{count} inputs, {len(z)} embeddings")
+    x, z = _Space(x, "input"), _Space(z, "embedding")
+    count, most = len(x.points), max(neighbours)
+    if len(z.points) != count:
+        raise GeometryError(f"{count} inputs, {len(z.points)} embeddings")
     if 2 * count - 3 * most - 1 <= 0:
         raise GeometryError(f"N={count} is too small for k={most}: N > {(3 * most + 1) // 2} needed")
     ranks = {"x_of_z": np.empty((count, most)), "z_of_x": np.empty((count, most))}
@@ -41,14 +42,14 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
     step = max(1, BLOCK_NUMBERS // count)
     for start in range(0, count, step):
         rows = torch.arange(start, min(start + step, count))
-        dx, dz = _distances(x, rows), _distances(z, rows)
-        near_x, near_z = _nearest(dx, rows, most), _nearest(dz, rows, most)
+        dx, dz = x.distances(rows), z.distances(rows)
+        near_x, near_z = x.nearest(dx, rows, most), z.nearest(dz, rows, most)
         part = slice(start, start + len(rows))
-        ranks["x_of_z"][part] = _ranks(dx, rows, near_z)
-        ranks["z_of_x"][part] = _ranks(dz, rows, near_x)
+        ranks["x_of_z"][part] = x.ranks(dx, rows, near_z)
+        ranks["z_of_x"][part] = z.ranks(dz, rows, near_x)
         dx.sqrt_()
         dz.sqrt_()
-        local[part, :, 0], local[part, :, 1] = dx.gather(1, near_x), dz.gather(1, near_x)
+        local[part, :, 0], local[part, :, 1] = x.gaps(rows, near_x), z.gaps(rows, near_x)
         squared_gap += float(dx.sub_(dz).square_().sum())
     own = np.arange(1, most + 1)
     result: dict[str, Any] = {"RMSE": float(np.sqrt(squared_gap) / count)}
@@ -62,7 +63,7 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
         for name, r in (("Trust", ranks["x_of_z"]), ("Cont", ranks["z_of_x"])):
             per_k[name].append(1 - scale * np.maximum(r[:, :k] - k, 0).sum())
         plain = local[:, :k, 0] - local[:, :k, 1]
-        scaled = local[:, :k, 0] / np.sqrt(x.shape[1]) - local[:, :k, 1] / np.sqrt(z.shape[1])
+        scaled = local[:, :k, 0] / np.sqrt(x.width) - local[:, :k, 1] / np.sqrt(z.width)
         per_k["LGD"].append(np.sqrt((scaled**2).mean()))
         per_k["LGD_text"].append(np.sqrt((plain**2).mean()))
     result |= {name: float(np.mean(values)) for name, values in per_k.items()}
@@ -78,75 +79,82 @@ def centre_rank_agreement(x: np.ndarray, z: np.ndarray, clusters: np.ndarray, co
     Centres are means under the predicted `clusters` [N], ids 0..count-1. Raises GeometryError for an empty cluster:
     with undefined centres the two rank tables would agree by accident.
     """
-    x, z = _checked(x, "input"), _checked(z, "embedding")
     sizes = np.bincount(clusters, minlength=count)
     if len(sizes) != count or (sizes == 0).any():
         empty = np.flatnonzero(sizes == 0).tolist()
         raise GeometryError(f"CRA needs {count} occupied clusters; empty: {empty or 'ids beyond the count'}")
     tables = []
-    for points in (x, z):
-        centres = torch.stack([points[torch.from_numpy(clusters == c)].mean(0) for c in range(count)])
-        gaps = _distances(centres, torch.arange(count))
-        gaps.fill_diagonal_(-1)  # itself first, whatever its twins
-        tables.append(gaps.argsort(1, stable=True).argsort(1))
-    return float((tables[0] == tables[1]).double().mean())
+    for points, what in ((x, "input"), (z, "embedding")):
+        space = _Space(points, what)
+        centres = np.stack([space.original[clusters == c].mean(0, dtype=np.float64) for c in range(count)])
+        gaps = ((centres[:, None] - centres[None]) ** 2).sum(2)
+        np.fill_diagonal(gaps, -1)  # itself first, whatever its twins
+        tables.append(gaps.argsort(1, kind="stable").argsort(1))
+    return float((tables[0] == tables[1]).mean())
 
 
-def _checked(points: np.ndarray, what: str) -> Tensor:
-    points = np.asarray(points)
-    points = points.reshape(len(points), -1)
-    if points.dtype.kind not in "fiu":
-        raise GeometryError(f"{what} must be numbers, found {points.dtype}")
-    if not np.isfinite(points).all():
-        raise GeometryError(f"{what} holds NaN or infinity in {int((~np.isfinite(points)).any(1).sum())} rows")
-    points = points.astype(np.float64)
-    points -= points.mean(0)  # around the mean the products below lose fewest digits
-    return torch.from_numpy(points)
+class _Space:
+    """One set of points [N, d]: blocks of squared distances, nearest neighbours and ranks, ties exact."""
 
+    def __init__(self, points: np.ndarray, what: str):
+        points = np.asarray(points)
+        self.original = points = points.reshape(len(points), -1)
+        if points.dtype.kind not in "fiu":
+            raise GeometryError(f"{what} must be numbers, found {points.dtype}")
+        if not np.isfinite(points).all():
+            raise GeometryError(f"{what} holds NaN or infinity in {int((~np.isfinite(points)).any(1).sum())} rows")
+        centred = points.astype(np.float64)
+        centred -= centred.mean(0)  # around the mean the products below lose fewest digits
+        self.points = torch.from_numpy(centred)
+        self.squares = self.points.square().sum(1)
+        self.width = points.shape[1]
+        # What rounding can make of a squared distance.
+        self.blur = 4 * np.finfo(np.float64).eps * self.width * float(self.squares.max())
 
-def _distances(points: Tensor, rows: Tensor) -> Tensor:
-    """Squared distances [len(rows), N] in float64: the product form loses digits that float32 does not have."""
-    own = points[rows]
-    squares = points.square().sum(1)
-    return torch.addmm(squares, own, points.T, alpha=-2).add_(squares[rows].unsqueeze(1)).clamp_(min=0)
+    def distances(self, rows: Tensor) -> Tensor:
+        """Squared distances [len(rows), N] in float64: the product form loses digits that float32 does not have."""
+        found = torch.addmm(self.squares, self.points[rows], self.points.T, alpha=-2)
+        return found.add_(self.squares[rows].unsqueeze(1)).clamp_(min=0)
 
+    def exact(self, row: int, others: Tensor) -> np.ndarray:
+        """Squared distances of `others` from `row`, from differences of the points as they were given."""
+        gap = self.original[others.numpy()].astype(np.float64) - self.original[row].astype(np.float64)
+        return (gap * gap).sum(1)
 
-def _nearest(distances: Tensor, rows: Tensor, count: int) -> Tensor:
-    """The `count` nearest of each row without itself, ties by number: [len(rows), count]."""
-    own = distances.gather(1, rows.unsqueeze(1))
-    distances.scatter_(1, rows.unsqueeze(1), torch.inf)
-    value, index = distances.topk(count + 1, largest=False, sorted=True)
-    # topk does not order ties, and may leave out a lower number at the distance of the last one.
-    border = value[:, count - 1 : count]
-    tied = (value[:, count:] == border).squeeze(1).nonzero().squeeze(1)
-    for row in tied.tolist():
-        inside = (distances[row] < border[row]).nonzero().squeeze(1)
-        equal = (distances[row] == border[row]).nonzero().squeeze(1)[: count - len(inside)]
-        chosen = torch.cat([inside, equal])
-        index[row, :count] = chosen
-        value[row, :count] = distances[row, chosen]
-    index, value = index[:, :count], value[:, :count]
-    by_number = index.argsort(1)
-    index, value = index.gather(1, by_number), value.gather(1, by_number)
-    index = index.gather(1, value.argsort(1, stable=True))
-    distances.scatter_(1, rows.unsqueeze(1), own)
-    return index
+    def gaps(self, rows: Tensor, others: Tensor) -> np.ndarray:
+        """Distances [n, k] of each row from its `others` [n, k], from differences."""
+        gap = self.points[others] - self.points[rows].unsqueeze(1)
+        return gap.square().sum(2).sqrt().numpy()
 
+    def nearest(self, distances: Tensor, rows: Tensor, count: int) -> Tensor:
+        """The `count` nearest of each row without itself, ties by number: [len(rows), count]."""
+        own = distances.gather(1, rows.unsqueeze(1))
+        distances.scatter_(1, rows.unsqueeze(1), torch.inf)
+        value, index = distances.topk(count + 1, largest=False, sorted=True)
+        close = (value[:, 1:] - value[:, :-1] <= 2 * self.blur).any(1).nonzero().squeeze(1)
+        index = index[:, :count].contiguous()
+        for place in close.tolist():
+            candidates = (distances[place] <= value[place, count - 1] + 2 * self.blur).nonzero().squeeze(1)
+            order = self.exact(int(rows[place]), candidates).argsort(kind="stable")  # candidates come by number
+            index[place] = candidates[torch.from_numpy(order[:count])]
+        distances.scatter_(1, rows.unsqueeze(1), own)
+        return index
 
-def _ranks(distances: Tensor, rows: Tensor, wanted: Tensor) -> np.ndarray:
-    """Ranks of the points `wanted` [n, k] from each row, by counting: closer ones, and equal ones of lower number."""
-    found = np.empty(wanted.shape)
-    numbers = torch.arange(distances.shape[1])
-    at = distances.gather(1, wanted)
-    itself = distances.gather(1, rows.unsqueeze(1))
-    for place in range(wanted.shape[1]):
-        limit, index = at[:, place : place + 1], wanted[:, place : place + 1]
-        closer = (distances < limit).sum(1)
-        equal = torch.zeros_like(closer)
-        tied = ((distances <= limit).sum(1) - closer > 1).nonzero().squeeze(1)  # rare, but then they count by number
-        if len(tied):
-            equal[tied] = ((distances[tied] == limit[tied]) & (numbers < index[tied])).sum(1)
-        # The row itself stands at rank 0 ahead of all: counted once, whether it was closer, equal or beyond.
-        counted = (itself < limit) | ((itself == limit) & (rows.unsqueeze(1) < index))
-        found[:, place] = (closer + equal + (~counted.squeeze(1)).long()).numpy()
-    return found
+    def ranks(self, distances: Tensor, rows: Tensor, wanted: Tensor) -> np.ndarray:
+        """Ranks of the points `wanted` [n, k] from each row, by counting those that are closer."""
+        found = np.empty(wanted.shape)
+        distances.scatter_(1, rows.unsqueeze(1), -1)  # itself first
+        at = distances.gather(1, wanted)
+        for place in range(wanted.shape[1]):
+            limit = at[:, place : place + 1]
+            closer = (distances < limit - self.blur).sum(1)
+            near = (distances <= limit + self.blur).sum(1) - closer  # the point itself, and whatever may be tied
+            for row in (near > 1).nonzero().squeeze(1).tolist():
+                candidates = ((distances[row] - limit[row]).abs() <= self.blur).nonzero().squeeze(1)
+                gaps = self.exact(int(rows[row]), candidates)
+                target = int(wanted[row, place])
+                own = gaps[int((candidates == target).nonzero())]
+                closer[row] += int(((gaps < own) | ((gaps == own) & (candidates.numpy() < target))).sum())
+            found[:, place] = closer.numpy()
+        distances.scatter_(1, rows.unsqueeze(1), 0)
+        return found

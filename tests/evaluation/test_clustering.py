@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.clustering import MetricError, accuracy, clustering_metrics, majority_accuracy
+from evaluation.clustering import (
+    MetricError,
+    accuracy,
+    class_accuracies,
+    clustering_metrics,
+    majority_accuracy,
+    matched_confusion,
+)
 from preparation import catalogue
 
 Y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
@@ -121,3 +128,28 @@ def test_meaningless_input_is_refused(labels, clusters, message):
 def test_table_metrics_exist():
     produced = set(clustering_metrics(Y, C))
     assert set(catalogue.names("metric")) <= produced
+
+
+def test_confusion_after_matching():
+    matched = matched_confusion(Y, C)
+    assert matched.sum() == len(Y)
+    assert np.trace(matched[:, :3]) / len(Y) == pytest.approx(accuracy(Y, C))
+    # classes 0, 1, 2 have 3, 3, 4 samples; clusters 3 (one sample of class 0) and 4 or 2 (two of class 2) are surplus
+    np.testing.assert_array_equal(matched, [[2, 0, 0, 0, 1], [0, 3, 0, 0, 0], [0, 0, 2, 2, 0]])
+    assert class_accuracies(Y, C) == {0: pytest.approx(2 / 3), 1: 1.0, 2: 0.5}
+
+
+def test_fewer_clusters_leave_a_class_at_zero():
+    assert class_accuracies(np.repeat([0, 1, 5], 4), np.repeat([0, 0, 1], 4)) == {0: 1.0, 1: 0.0, 5: 1.0}
+
+
+def test_thousands_of_labels_take_seconds():
+    import time
+
+    generator = np.random.default_rng(0)
+    labels, clusters = generator.integers(0, 3000, 20_000), generator.integers(0, 3000, 20_000)
+    begun = time.monotonic()
+    found = clustering_metrics(labels, clusters)
+    assert time.monotonic() - begun < 60
+    assert abs(found["AMI"]) < 0.01  # adjusted for chance
+    assert found["NMI"] > 0.5  # not adjusted: grows with the number of clusters

@@ -33,7 +33,7 @@ def test_many_starts_are_as_good_as_scikit_learns(init):
     theirs = Reference(10, init=init, n_init=30, random_state=1).fit(x.numpy())
     assert ours.inertia <= theirs.inertia_ * 1.001
     exact = ((x.double() - ours.centres.double()[ours.labels]) ** 2).sum()
-    assert ours.inertia == pytest.approx(exact.item(), rel=1e-10)
+    assert ours.inertia == pytest.approx(exact.item(), rel=1e-6)
     assert ours.inertias.argmin() == ours.restart
     np.testing.assert_array_equal(ours.predict(x), ours.labels)
 

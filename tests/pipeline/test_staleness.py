@@ -65,7 +65,7 @@ def test_touching_every_file_makes_nothing_stale(smoke):
     ("file", "old", "new", "expected"),
     [
         ("methods/mixem.py", "1 - p.max(1).v", "1.0 - p.max(1).v", stages(STAGES, ("mixem", "mixem-paper"))),
-        ("methods/blocks/contrast.py", "rows = len(z1)", "rows = z1.shape[0]", stages(STAGES, CONTRAST)),
+        ("methods/blocks/contrast.py", "images = len(z1), len", "images = z1.shape[0], len", stages(STAGES, CONTRAST)),
         ("evaluation/clustering.py", '"n": len(labels),', '"n": labels.size,', stages(("evaluate",), EVERY)),
         ("methods/mixem.py", "# [B, M]", "# shape [B, M]", set()),
         ("methods/mixem.py", '"""Eq. 4: minus', '"""Equation 4: minus', set()),
