@@ -3,10 +3,11 @@
 python -m benchmarks.stage [--network convnet_28] [--device cpu] [--repeats 5]
 
 ours: the project's loop with batched augmentation from memory. bare: forward, backward, step on ready tensors. lightly:
-its SimCLR transform on PIL images in a DataLoader with two workers, its head and loss, float32 as its examples run.
+its SimCLR transform on PIL images in a DataLoader with two workers (on cores of their own, where ours uses one; and
+once without workers, on one core as well), its head and loss, float32 as its examples run.
 Ours and the bare step run in the recipe precision `auto` (bfloat16 where the hardware has it) unless --precision 32.
 Contenders take turns in one process; images per second are medians. The last line is one JSON object: `of_bare_step`,
-`vs_lightly`.
+`vs_lightly`, `vs_lightly_one_core`.
 """
 
 import argparse
@@ -58,7 +59,8 @@ def main() -> None:
         "bare": bare(recipe, facts, images, normalisation, device, given.steps, precision),
     }
     if not given.no_lightly:
-        contenders["lightly"] = lightly_loop(recipe, facts, images, normalisation, device)
+        contenders["lightly"] = lightly_loop(recipe, facts, images, normalisation, device, workers=2)
+        contenders["lightly_one_core"] = lightly_loop(recipe, facts, images, normalisation, device, workers=0)
     seconds = measure(contenders, given.repeats)
     for name, value in seconds.items():
         print(f"{given.network} {name:8s} {rows / value:9.0f} images/s")
@@ -67,8 +69,9 @@ def main() -> None:
         "precision": precision,
         "of_bare_step": round(seconds["bare"] / seconds["ours"], 3),
     }
-    if "lightly" in seconds:
-        result["vs_lightly"] = round(seconds["lightly"] / seconds["ours"], 2)
+    for name in ("lightly", "lightly_one_core"):
+        if name in seconds:
+            result[f"vs_{name}"] = round(seconds[name] / seconds["ours"], 2)
     print(json.dumps(result | {"images_per_s": round(rows / seconds["ours"]), "device": given.device}))
     return None
 
@@ -100,7 +103,7 @@ def bare(recipe, facts, images, normalisation, device, steps, precision):
     return run
 
 
-def lightly_loop(recipe, facts, images, normalisation, device):
+def lightly_loop(recipe, facts, images, normalisation, device, workers):
     """The loop of lightly's SimCLR example with the same network, optimiser and batch."""
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
@@ -118,7 +121,12 @@ def lightly_loop(recipe, facts, images, normalisation, device):
             return transform(pictures[row])
 
     loader = torch.utils.data.DataLoader(
-        Pictures(), recipe["batch_size"], shuffle=True, drop_last=True, num_workers=2, persistent_workers=True
+        Pictures(),
+        recipe["batch_size"],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
     )
     net = backbone(recipe["network"], facts.shape)
     model = torch.nn.Sequential(net, SimCLRProjectionHead(net.width, net.width, 128)).to(device).train()

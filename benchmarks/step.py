@@ -18,6 +18,7 @@ from methods.engine.optim import build_optimiser
 
 NETWORKS = {
     "convnet_28": ((28, 28, 1), {"backbone": "convnet", "widths": [32, 64, 128, 128], "pool_after": [0, 2]}, 256),
+    "narrow_28": ((28, 28, 1), {"backbone": "convnet", "widths": [16, 32, 64, 64], "pool_after": [0, 2]}, 256),
     "resnet18_32": ((32, 32, 3), {"backbone": "resnet18", "stem": "cifar"}, 64),
 }
 

@@ -123,7 +123,9 @@ def fabric_precision(wanted: str, device: str) -> str:
         if device != "cpu" and torch.cuda.is_available():
             wanted = "bf16" if torch.cuda.is_bf16_supported() else "32"
         else:
-            wanted = "bf16" if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported() else "32"
+            # torch has no public question for this, and not every build has both of these.
+            units = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+            wanted = "bf16" if any(getattr(torch.cpu, name, bool)() for name in units) else "32"
     return {"32": "32-true", "bf16": "bf16-mixed"}[wanted]
 
 

@@ -88,7 +88,8 @@ class Files:
     def __init__(self, root: Path, paths: np.ndarray, labels: np.ndarray | None, side: int, device: torch.device):
         self.root, self.paths, self.side, self.device = root, paths, side, device
         self.labels = None if labels is None else torch.from_numpy(labels).to(device)
-        self.workers = int(os.environ.get("BENCH_WORKERS", max(1, len(os.sched_getaffinity(0)) - 1)))
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+        self.workers = int(os.environ.get("BENCH_WORKERS", max(1, cores - 1)))
 
     def __len__(self) -> int:
         return len(self.paths)

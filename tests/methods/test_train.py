@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from methods.engine.recipe import resolve
-from methods.train import main
+from methods.train import fabric_precision, main
 from rules.provenance import canonical_json
 from rules.record import run_stage
 
@@ -114,6 +114,18 @@ def test_a_method_that_uses_labels_never_sees_scored_rows(train, digits_200, tmp
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
     assert record["settings"]["protocol"] == {"name": "full", "train": ["train"]}
+
+
+def test_precision_follows_the_hardware_only_when_asked():
+    assert fabric_precision("32", "cpu") == "32-true"
+    assert fabric_precision("bf16", "cpu") == "bf16-mixed"
+    assert fabric_precision("auto", "cpu") in ("32-true", "bf16-mixed")
+
+
+def test_bfloat16_trains(train, digits_200, tmp_path):
+    assert train(digits_200, small("mixem", precision="bf16"), tmp_path).returncode == 0
+    record = json.loads((tmp_path / "train.json").read_text())["records"]["train"]
+    assert [record["status"], record["precision"]] == ["ok", "bf16-mixed"]
 
 
 def test_seeds_differ_and_repeat(train, digits_200, tmp_path):
