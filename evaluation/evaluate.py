@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.assigners import NonFinite
+from evaluation.assigners import NonFinite, prepare
 from evaluation.clustering import clustering_metrics
 from preparation.catalogue import entry_or_json
 from preparation.prepared import open_prepared
@@ -57,26 +57,36 @@ def main() -> None:
             found = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
         results[f"clustering/{path.stem}"] = {"status": "ok", **found}
     if evaluations:
-        results |= _probes(given.features, data, protocol, evaluations, given.seed, status)
+        results |= _of_features(given.features, data, protocol, evaluations, given.seed, status)
     write_json(given.out, {"results": results, "records": {**records, "evaluate": record.finish(status)}})
     for name, found in results.items():
         print(f"{name}: " + ", ".join(f"{key} {found[key]}" for key in ("status", "ACC", "NMI", "ARI") if key in found))
 
 
-def _probes(
+def _of_features(
     features_path: str, data: Any, protocol: dict[str, Any], evaluations: dict[str, Any], seed: int, status: str
 ) -> dict[str, dict[str, Any]]:
-    from evaluation.probes import probe  # torch: only where a probe is asked for
+    from evaluation.geometry import geometry  # torch: only where features themselves are evaluated
+    from evaluation.probes import probe
+    from evaluation.similarity import rankme, uniformity
 
     if status != "ok":
         return {name: {"status": status} for name in evaluations}
     with np.load(features_path) as stored:
         features = {key: stored[key] for key in stored.files}
     train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
+    score = data.rows(protocol["score"])
     results = {}
     for name, settings in evaluations.items():
         try:
-            results[name] = {"status": "ok", **probe(features, data.labels, train, test, settings, seed), **settings}
+            if settings["algorithm"] == "geometry":
+                found = geometry(data.images[score].reshape(len(score), -1) / 255, prepare(features, settings)[score])
+            elif settings["algorithm"] == "spread":
+                z = prepare(features, settings)[score]
+                found = {"uniformity": uniformity(z), "effective_rank": rankme(z)}
+            else:
+                found = probe(features, data.labels, train, test, settings, seed)
+            results[name] = {"status": "ok", **found, **settings}
         except NonFinite as problem:
             results[name] = {"status": "non_finite", "reason": str(problem)}
     return results

