@@ -1,5 +1,7 @@
 """K-means with all restarts at once: one matrix product per iteration serves every restart."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,8 +80,10 @@ def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: b
     sums = torch.zeros_like(centres)
     counts = torch.zeros(restarts, clusters, device=x.device)
     active = torch.arange(restarts, device=x.device)
+    coarse = _has_fast_products(x)
     for _ in range(max_iter):
-        found, nearest = _assign(x, centres[active])
+        with _products("bf16" if coarse else "ieee"):
+            found, nearest = _assign(x, centres[active])
         inertias[active] = total + nearest.double().sum(1)
         changed = found != labels[active]
         _move(x, active, labels, found, changed, sums, counts)
@@ -93,10 +97,44 @@ def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: b
         shift = (new - centres[active]).square().sum((1, 2))
         centres[active] = new
         going = changed.any(1) & (shift > limit)
-        active = active[going]
+        if coarse:
+            # Low precision brings the centres near; full precision finishes, for every restart.
+            coarse = bool((changed.float().mean(1) > 0.01).any())
+            continue
+        active = _distinct(active[going], inertias, counts)
         if not len(active):
             break
     return centres, inertias, iterations
+
+
+def _distinct(active: Tensor, inertias: Tensor, counts: Tensor) -> Tensor:
+    """Restarts that have come to the same partition have the same future: one of each goes on."""
+    sizes = counts[active].sort(1).values.cpu()
+    seen: dict[tuple, int] = {}
+    for place, restart in enumerate(active.tolist()):
+        seen.setdefault((f"{float(inertias[restart]):.6e}", *sizes[place].tolist()), restart)
+    return torch.tensor(list(seen.values()), device=active.device, dtype=torch.long)
+
+
+def _has_fast_products(x: Tensor) -> bool:
+    """Whether this CPU multiplies in bfloat16 and torch lets us ask for it (inputs and results stay float32)."""
+    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)() and hasattr(torch.backends.mkldnn, "matmul")
+    return x.device.type == "cpu" and x.dtype == torch.float32 and bool(asked)
+
+
+@contextlib.contextmanager
+def _products(precision: str) -> Iterator[None]:
+    """Precision of float32 matrix products on the CPU within the block."""
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)
+    if precision == "ieee" or matmul is None:
+        yield
+        return
+    before = matmul.fp32_precision
+    matmul.fp32_precision = precision
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
 
 
 def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,30 +157,34 @@ def _move(
 ) -> None:
     """Bring sums and counts up to date: only rows that changed cluster move, and after a few iterations few do."""
     clusters = sums.shape[1]
-    flat_sums, flat_counts = sums.view(-1, sums.shape[2]), counts.view(-1)
     for place, restart in enumerate(active.tolist()):
         rows = changed[place].nonzero().squeeze(1)
         if not len(rows):
             continue
         before, after = labels[restart, rows], found[place, rows]
         if 2 * len(rows) > len(x):  # most rows moved: counting anew is cheaper, and sheds rounding errors
-            flat_sums[restart * clusters : (restart + 1) * clusters] = _sums(x, found[place], clusters)
-            flat_counts[restart * clusters : (restart + 1) * clusters] = torch.bincount(
-                found[place], minlength=clusters
-            ).to(counts)
+            sums[restart], counts[restart] = _sums(x, found[place], clusters)
         else:
-            moved = x[rows]
-            flat_sums.index_add_(0, restart * clusters + after, moved)
-            flat_sums.index_add_(0, restart * clusters + before, moved, alpha=-1)
-            flat_counts += torch.bincount(restart * clusters + after, minlength=len(flat_counts)).to(counts)
-            flat_counts -= torch.bincount(restart * clusters + before, minlength=len(flat_counts)).to(counts)
+            # Every row that moved is added to one cluster and taken from another.
+            signs = torch.ones(2 * len(rows), dtype=x.dtype, device=x.device)
+            signs[len(rows) :] = -1
+            moved, number = _sums(x, torch.cat([after, before]), clusters, rows.repeat(2), signs)
+            sums[restart] += moved
+            counts[restart] += number
         labels[restart] = found[place]
 
 
-def _sums(x: Tensor, labels: Tensor, clusters: int) -> Tensor:
-    """Sum of the rows of each cluster [K, d]: rows in the order of their clusters, summed in bags."""
+def _sums(
+    x: Tensor, labels: Tensor, clusters: int, rows: Tensor | None = None, signs: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """(sums [K, d], counts [K]) of `rows` of x (default: all), by their `labels`, each times its sign."""
+    order = labels.argsort(stable=True)
     sizes = torch.bincount(labels, minlength=clusters)
-    return F.embedding_bag(labels.argsort(stable=True), x, sizes.cumsum(0) - sizes, mode="sum")
+    index = order if rows is None else rows[order]
+    weights = None if signs is None else signs[order]
+    sums = F.embedding_bag(index, x, sizes.cumsum(0) - sizes, mode="sum", per_sample_weights=weights)
+    counts = sizes if signs is None else torch.bincount(labels, weights=signs, minlength=clusters)
+    return sums, counts.to(x.dtype)
 
 
 def _refill(
