@@ -58,6 +58,10 @@ def train(
     rank, world = fabric.global_rank, fabric.world_size
     order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world)
     factor = schedule(recipe["schedule"], order.steps)
+
+    def rate(step: int) -> float:
+        return recipe["optimiser"]["lr"] * factor(step)
+
     augment = Augment(recipe["augmentation"], normalisation)
     optimiser = build_optimiser(recipe["optimiser"], method)
     first_epoch, first_step, sums, spent = 0, 0, {}, 0.0
@@ -103,9 +107,8 @@ def train(
                 method.before_epoch(context)
             method.train()
             for step, index, views in images.epoch(order, epoch, first_step, augment, method.views):
-                rate = recipe["optimiser"]["lr"] * factor(epoch * order.steps + step)
                 for group in optimiser.param_groups:
-                    group["lr"] = rate
+                    group["lr"] = rate(epoch * order.steps + step)
                 torch.manual_seed(derive(seed, "step", epoch, step))  # dropout and whatever else a method draws
                 views = [view.contiguous(memory_format=torch.channels_last) for view in views]
                 terms = wrapped(Batch(views, index, images.labels[index] if method.uses_labels else None))
@@ -123,7 +126,8 @@ def train(
             means = fabric.all_gather(_stacked(sums)).view(world, -1).mean(0) / order.steps
             seconds = spent + time.perf_counter() - begun
             row = {"epoch": epoch + 1, **dict(zip(sums, means.tolist(), strict=True))}
-            row |= {"lr": rate, **method.statistics()}
+            # Asked for, not kept from the last step: a run may resume after it.
+            row |= {"lr": rate((epoch + 1) * order.steps - 1), **method.statistics()}
             row |= {
                 "seconds": round(seconds, 3),
                 "images_per_s": round(order.used / seconds, 1),

@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from lightning_fabric.plugins.environments import LightningEnvironment
 
 from methods.engine.checkpoint import ResumeState
 from methods.train import main
@@ -143,6 +145,59 @@ def test_another_recipe_or_seed_finds_no_state(digits_200, recipe, tmp_path):
     assert "resuming" not in finish(command(digits_200, changed, tmp_path / "b", resume))
     # The first run's state is still there, in one generation or the other: the kill may fall between their renames.
     assert [ResumeState(folder).load()["epoch"] >= 1 for folder in resume.iterdir()] == [True]
+
+
+class Killed(Exception):
+    pass
+
+
+class DyingState(ResumeState):
+    """A resume state whose process dies right after the save with number `last`."""
+
+    def __init__(self, folder, last):
+        super().__init__(folder)
+        self.left = last
+
+    def save(self, state):
+        super().save(state)
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def test_death_after_any_save_is_made_good(digits_200, recipe, tmp_path):
+    """Every place where state can be saved, the end of an epoch's last step among them, in one short run."""
+    import json
+
+    from lightning_fabric import Fabric
+
+    from methods.engine.batches import training_feed
+    from methods.engine.loop import train
+    from methods.engine.method import DataFacts, build_method
+    from preparation.prepared import open_prepared
+
+    data, settings = open_prepared(digits_200), json.loads(recipe)
+    settings["schedule"] |= {"epochs": 2}
+    fabric = Fabric(accelerator="cpu", devices=1, plugins=[LightningEnvironment()])
+    images = training_feed(data, np.arange(200), None, fabric.device)
+
+    def run(state):
+        torch.manual_seed(0)
+        method = build_method(settings, DataFacts(10, (8, 8, 1), 200))
+        outcome = train(fabric, method, settings, images, data.card["normalisation"], 5, state, 0)
+        history = [{k: v for k, v in row.items() if k not in TIMING} for row in outcome.history]
+        return method.state_dict(), history
+
+    weights, history = run(ResumeState(tmp_path / "unbroken"))
+    assert len(history) == 2
+    saves = 2 * 3 + 1  # after each of three steps in two epochs, and between the epochs
+    for last in range(1, saves + 1):
+        folder = tmp_path / str(last)
+        with pytest.raises(Killed):
+            run(DyingState(folder, last))
+        again, its_history = run(ResumeState(folder))
+        assert its_history == history, last
+        assert all(torch.equal(again[name], weights[name]) for name in weights), last
 
 
 VARIANTS = {
