@@ -116,6 +116,19 @@ def test_a_method_that_uses_labels_never_sees_scored_rows(train, digits_200, tmp
     assert record["settings"]["protocol"] == {"name": "full", "train": ["train"]}
 
 
+def test_a_frozen_backbone_from_a_file_stays_what_the_file_holds(train, digits_200, tmp_path):
+    assert train(digits_200, small("simclr_base"), tmp_path / "source").returncode == 0
+    weights = torch.load(tmp_path / "source" / "model.pt", weights_only=True)["backbone"]
+    torch.save({"state_dict": {f"module.encoder_q.{k}": v for k, v in weights.items()}}, tmp_path / "weights.pth")
+    network = {"widths": [8, 16], "weights": str(tmp_path / "weights.pth"), "frozen": True}
+    assert train(digits_200, small("mixem", network=network), tmp_path / "out").returncode == 0
+    after = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["backbone"]
+    assert all(torch.equal(after[name], weights[name]) for name in weights)
+    record = json.loads((tmp_path / "out" / "train.json").read_text())["records"]["train"]
+    assert record["weights"]["file"] == "weights.pth"
+    assert len(record["weights"]["sha256"]) == 64
+
+
 def test_precision_follows_the_hardware_only_when_asked():
     assert fabric_precision("32", "cpu") == "32-true"
     assert fabric_precision("bf16", "cpu") == "bf16-mixed"
