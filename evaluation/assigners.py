@@ -6,15 +6,17 @@ An assigner class takes its configuration (config/assigners.yaml) and the number
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import AgglomerativeClustering, SpectralClustering
 from sklearn.mixture import GaussianMixture
 
 from rules.record import StageError
+
+if TYPE_CHECKING:
+    from methods.blocks.kmeans import KMeans
 
 Features = Mapping[str, np.ndarray]
 
@@ -28,28 +30,17 @@ class KMeansAssigner:
 
     def __init__(self, settings: Mapping[str, Any], classes: int):
         self.settings = settings
-        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+        self.clusters = cluster_count(settings, classes)
 
     def fit(self, features: Features, seed: int) -> None:
-        x = prepare(features, self.settings)
-        _enough(self.clusters, x)
-        self._run(x, seed, init=self.settings["init"], n_init=self.settings["n_init"])
+        self.model = fit_kmeans(prepare(features, self.settings), self.clusters, seed, self.settings)
 
     def predict(self, features: Features) -> np.ndarray:
-        return self.model.predict(prepare(features, self.settings)).astype(np.int64)
+        return predict_kmeans(self.model, prepare(features, self.settings))
 
     def facts(self) -> dict[str, Any]:
         """What a record says of the fit."""
-        return {"inertia": float(self.model.inertia_), "iterations": int(self.model.n_iter_), "clusters": self.clusters}
-
-    def _run(self, x: np.ndarray, seed: int, init: Any, n_init: int) -> None:
-        self.model = KMeans(
-            self.clusters, init=init, n_init=n_init, max_iter=self.settings["max_iter"], random_state=seed
-        )
-        with warnings.catch_warnings():
-            # Fewer distinct points than clusters: the metrics report occupied clusters, which says it better.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model.fit(x)
+        return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}
 
 
 class KMeansComponentsAssigner(KMeansAssigner):
@@ -62,10 +53,10 @@ class KMeansComponentsAssigner(KMeansAssigner):
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings)
-        _enough(self.clusters, x)
         if "p" not in features:
             raise AssignError("kmeans_components needs component probabilities p, which this method does not give")
-        self._run(x, seed, init=component_centres(x, features["p"].argmax(1), self.clusters), n_init=1)
+        starts = component_centres(x, features["p"].argmax(1), min(self.clusters, len(x)))
+        self.model = fit_kmeans(x, self.clusters, seed, self.settings, starts)
 
 
 def component_centres(x: np.ndarray, dominant: np.ndarray, clusters: int) -> np.ndarray:
@@ -88,15 +79,13 @@ class SinkhornAssigner:
 
     def __init__(self, settings: Mapping[str, Any], classes: int):
         self.settings = settings
-        self.clusters = classes if settings.get("clusters", "classes") == "classes" else settings["clusters"]
+        self.clusters = cluster_count(settings, classes)
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings)
         self.prototypes = None
         if self.settings["features"] != "p":
-            prototypes = (
-                KMeans(self.clusters, n_init=self.settings["n_init"], random_state=seed).fit(x).cluster_centers_
-            )
+            prototypes = fit_kmeans(x, self.clusters, seed, self.settings).centres.numpy()
             self.prototypes = prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
         logits = self._scores(x)
         scale = np.zeros(logits.shape[1])
@@ -122,7 +111,7 @@ class MixtureAssigner:
 
     def __init__(self, settings: Mapping[str, Any], classes: int):
         self.settings = settings
-        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+        self.clusters = cluster_count(settings, classes)
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings).astype(np.float64)
@@ -141,7 +130,7 @@ class MixtureAssigner:
             )
             x = self.manifold.fit_transform(x).astype(np.float64)
         if self.settings["algorithm"] == "umap_kmeans":
-            self.model: Any = KMeans(self.clusters, n_init=20, random_state=seed).fit(x)
+            self.model: Any = fit_kmeans(x.astype(np.float32), self.clusters, seed, self.settings)
         else:
             self.model = GaussianMixture(self.clusters, covariance_type="full", random_state=seed).fit(x)
 
@@ -149,6 +138,8 @@ class MixtureAssigner:
         x = prepare(features, self.settings).astype(np.float64)
         if self.manifold is not None:
             x = self.manifold.transform(x).astype(np.float64)
+        if self.settings["algorithm"] == "umap_kmeans":
+            return predict_kmeans(self.model, x.astype(np.float32))
         return self.model.predict(x).astype(np.int64)
 
     def facts(self) -> dict[str, Any]:
@@ -163,7 +154,7 @@ class TransductiveAssigner:
 
     def __init__(self, settings: Mapping[str, Any], classes: int):
         self.settings = settings
-        self.clusters = classes if settings["clusters"] == "classes" else settings["clusters"]
+        self.clusters = cluster_count(settings, classes)
 
     def fit(self, features: Features, seed: int) -> None:
         self.fitted_on = prepare(features, self.settings)
@@ -193,6 +184,39 @@ class TransductiveAssigner:
 
     def facts(self) -> dict[str, Any]:
         return {"clusters": self.clusters}
+
+
+def fit_kmeans(
+    x: np.ndarray, clusters: int, seed: int, settings: Mapping[str, Any], starts: np.ndarray | None = None
+) -> "KMeans":
+    """K-means of x [N, d] float32 with the restarts that `settings` asks for, or from the centres `starts` [K, d]."""
+    import torch  # two seconds that other assigners need not pay
+
+    from methods.blocks.kmeans import kmeans
+
+    _enough(clusters, x)
+    return kmeans(
+        torch.from_numpy(np.ascontiguousarray(x)),
+        clusters,
+        n_init=settings.get("n_init", 1),
+        init=settings.get("init", "random") if starts is None else torch.from_numpy(starts),
+        max_iter=settings.get("max_iter", 300),
+        seed=seed,
+        finalists=settings.get("finalists"),
+    )
+
+
+def predict_kmeans(model: "KMeans", x: np.ndarray) -> np.ndarray:
+    """Nearest centre of each row of x [N, d] -> [N]."""
+    import torch
+
+    return model.predict(torch.from_numpy(np.ascontiguousarray(x))).numpy()
+
+
+def cluster_count(settings: Mapping[str, Any], classes: int) -> int:
+    """K: a number, or the number of classes, which clustering may know."""
+    asked = settings.get("clusters", "classes")
+    return classes if asked == "classes" else asked
 
 
 def _enough(clusters: int, x: np.ndarray) -> None:

@@ -1,7 +1,11 @@
-"""K-means with all restarts at once: one matrix product per iteration serves every restart."""
+"""K-means with all restarts at once: one matrix product per iteration serves every restart.
 
-import contextlib
-from collections.abc import Iterator
+Where there is much to do the restarts race first: on the leading principal directions, where an iteration costs a
+fraction, they run until hardly a row changes its cluster, and twice the worse half drops out. The best few are finished
+at full width. So the result is a fixed point of Lloyd's algorithm on the data themselves, started from the centres of
+the race's winners; its inertia was no worse than that of finishing every restart (docs/results.md).
+"""
+
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-BLOCK = 1 << 21  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
+BLOCK = 1 << 19  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
+RACE_FROM = 1e9  # products of one iteration of all restarts, N x d x K x R, from which a race pays
+DIRECTIONS = 64  # width of the race
+SETTLED = 1e-2  # a restart is through with the race once a smaller share of the rows changes cluster
+HALVINGS = (6, 12)  # iterations of the race after which the worse half drops out
 
 
 @dataclass
@@ -20,9 +28,9 @@ class KMeans:
     centres: Tensor
     labels: Tensor
     inertia: float  # sum of squared distances, in float64
-    iterations: int
+    iterations: int  # at full width
     restart: int  # number of the restart that won
-    inertias: Tensor  # of every restart, as found during the iterations
+    inertias: Tensor  # of every restart that was finished, as found during the iterations
 
     def predict(self, x: Tensor) -> Tensor:
         """Nearest centre of each row of x [n, d] -> [n]."""
@@ -38,14 +46,16 @@ def kmeans(
     tol: float = 1e-4,
     seed: int = 0,
     spherical: bool = False,
+    finalists: int | None = 3,
 ) -> KMeans:
     """Lloyd's algorithm from `n_init` starts; the lowest inertia wins.
 
     x [N, d], float32, on any device. `init`: distinct rows at random, k-means++ (greedy, as scikit-learn's), or given
-    centres [K, d]. A restart ends when its labels stay or its centres move less than `tol` times the mean variance,
-    scikit-learn's rule. An empty cluster takes the row farthest from its centre, largest distance first, so every
-    centre is used as long as there are enough distinct rows. `spherical`: unit rows and unit centres (cosine). The
-    starts depend on the rows' content, not on their order. Raises ValueError for K > N and non-finite rows.
+    centres [K, d]. Large problems race (above) and finish `finalists` restarts; None always finishes every restart. A
+    restart ends when its labels stay or its centres move less than `tol` times the mean variance, scikit-learn's rule.
+    An empty cluster takes the row farthest from its centre, largest distance first, so every centre is used as long as
+    there are enough distinct rows. `spherical`: unit rows and unit centres (cosine). The starts depend on the rows'
+    content, not on their order. Raises ValueError for K > N and non-finite rows.
     """
     if clusters > len(x):
         raise ValueError(f"{clusters} clusters asked of {len(x)} rows")
@@ -57,19 +67,50 @@ def kmeans(
     mean = x.mean(0) if not spherical else torch.zeros_like(x[0])
     x = x - mean
     limit = tol * float(x.var(0, correction=0).mean())
-    if isinstance(init, Tensor):  # noqa: SIM108
+    restarts = torch.arange(1 if isinstance(init, Tensor) else n_init)
+    if isinstance(init, Tensor):
         starts = (init.to(x) - mean).unsqueeze(0)
+    elif finalists and n_init > finalists and len(x[0]) >= 2 * DIRECTIONS and x.numel() * clusters * n_init > RACE_FROM:
+        low = x @ _directions(x, DIRECTIONS)
+        run = _lloyd(low, low[_starts(low, clusters, n_init, init, seed)], max_iter, limit, race=finalists)
+        restarts = run.inertias.argsort(stable=True)[:finalists].cpu()
+        sums, counts = _sums(x, run.labels[restarts.to(x.device)], clusters)
+        starts = sums / counts.clamp(min=1).unsqueeze(2)
     else:
-        starts = _starts(x, clusters, n_init, init, seed)
-    centres, inertias, iterations = _lloyd(x, starts, max_iter, limit, spherical)
-    best = int(inertias.argmin())
-    labels = _assign(x, centres[best : best + 1])[0][0]
-    inertia = _inertia(x, centres[best], labels)
-    return KMeans(centres[best] + mean, labels, inertia, int(iterations[best]), best, inertias)
+        starts = x[_starts(x, clusters, n_init, init, seed)]
+    run = _lloyd(x, starts, max_iter, limit, spherical)
+    best = int(run.inertias.argmin())
+    labels = _assign(x, run.centres[best : best + 1])[0][0]
+    inertia = _inertia(x, run.centres[best], labels)
+    return KMeans(
+        run.centres[best] + mean, labels, inertia, int(run.iterations[best]), int(restarts[best]), run.inertias
+    )
 
 
-def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """centres [R, K, d] -> final centres, inertias [R] (float64), iterations [R]."""
+def _directions(x: Tensor, count: int) -> Tensor:
+    """About the first `count` principal directions of centred x [N, d] -> orthonormal [d, count].
+
+    Two steps of subspace iteration (Halko et al., arXiv 0909.4061): the race needs the subspace, not the directions.
+    """
+    found = torch.randn(x.shape[1], count, generator=Generator().manual_seed(0)).to(x)
+    for _ in range(2):
+        found = torch.linalg.qr(x.T @ (x @ found)).Q
+    return found
+
+
+@dataclass
+class _Run:
+    """Where R restarts ended: centres [R, K, d], labels [R, N], inertias [R] in float64, iterations [R]."""
+
+    centres: Tensor
+    labels: Tensor
+    inertias: Tensor
+    iterations: Tensor
+
+
+def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: bool = False, race: int = 0) -> _Run:
+    """Iterate centres [R, K, d] until their labels stay or they hardly move; in a `race`, for so many winners, until
+    few labels change, and those that drop out have infinite inertia."""
     restarts, clusters, _ = centres.shape
     squares = x.square().sum(1)
     total = squares.double().sum()
@@ -80,10 +121,8 @@ def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: b
     sums = torch.zeros_like(centres)
     counts = torch.zeros(restarts, clusters, device=x.device)
     active = torch.arange(restarts, device=x.device)
-    coarse = _has_fast_products(x)
-    for _ in range(max_iter):
-        with _products("bf16" if coarse else "ieee"):
-            found, nearest = _assign(x, centres[active])
+    for iteration in range(1, max_iter + 1):
+        found, nearest = _assign(x, centres[active])
         inertias[active] = total + nearest.double().sum(1)
         changed = found != labels[active]
         _move(x, active, labels, found, changed, sums, counts)
@@ -96,45 +135,24 @@ def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: b
             new = F.normalize(new, dim=2)
         shift = (new - centres[active]).square().sum((1, 2))
         centres[active] = new
-        going = changed.any(1) & (shift > limit)
-        if coarse:
-            # Low precision brings the centres near; full precision finishes, for every restart.
-            coarse = bool((changed.float().mean(1) > 0.01).any())
-            continue
+        going = (changed.sum(1) > (SETTLED * len(x) if race else 0)) & (shift > limit)
+        if race and iteration in HALVINGS:
+            order = inertias[active].argsort(stable=True)[max(len(active) // 2, race) :]
+            inertias[active[order]], going[order] = torch.inf, False
         active = _distinct(active[going], inertias, counts)
         if not len(active):
             break
-    return centres, inertias, iterations
+    return _Run(centres, labels, inertias, iterations)
 
 
 def _distinct(active: Tensor, inertias: Tensor, counts: Tensor) -> Tensor:
     """Restarts that have come to the same partition have the same future: one of each goes on."""
-    sizes = counts[active].sort(1).values.cpu()
+    sizes = counts[active].sort(1).values.tolist()
+    values = inertias[active].tolist()
     seen: dict[tuple, int] = {}
     for place, restart in enumerate(active.tolist()):
-        seen.setdefault((f"{float(inertias[restart]):.6e}", *sizes[place].tolist()), restart)
+        seen.setdefault((f"{values[place]:.6e}", *sizes[place]), restart)
     return torch.tensor(list(seen.values()), device=active.device, dtype=torch.long)
-
-
-def _has_fast_products(x: Tensor) -> bool:
-    """Whether this CPU multiplies in bfloat16 and torch lets us ask for it (inputs and results stay float32)."""
-    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)() and hasattr(torch.backends.mkldnn, "matmul")
-    return x.device.type == "cpu" and x.dtype == torch.float32 and bool(asked)
-
-
-@contextlib.contextmanager
-def _products(precision: str) -> Iterator[None]:
-    """Precision of float32 matrix products on the CPU within the block."""
-    matmul = getattr(torch.backends.mkldnn, "matmul", None)
-    if precision == "ieee" or matmul is None:
-        yield
-        return
-    before = matmul.fp32_precision
-    matmul.fp32_precision = precision
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
 
 
 def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,13 +160,16 @@ def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     restarts, clusters, width = centres.shape
     flat = centres.reshape(-1, width)
     bias = flat.square().sum(1, keepdim=True)
+    ids = torch.arange(clusters, device=x.device, dtype=torch.int32).unsqueeze(1)
     rows = max(64, BLOCK // (restarts * clusters))
     labels = torch.empty(restarts, len(x), dtype=torch.long, device=x.device)
     nearest = torch.empty(restarts, len(x), dtype=x.dtype, device=x.device)
     for start in range(0, len(x), rows):
         part = slice(start, start + rows)
         scores = torch.addmm(bias, flat, x[part].T, alpha=-2).view(restarts, clusters, -1)
-        nearest[:, part], labels[:, part] = scores.min(1)
+        # min() with indices runs over single numbers; two reductions without indices are several times faster.
+        nearest[:, part] = lowest = scores.amin(1)
+        labels[:, part] = torch.where(scores == lowest.unsqueeze(1), ids, clusters).amin(1)
     return labels, nearest
 
 
@@ -156,35 +177,36 @@ def _move(
     x: Tensor, active: Tensor, labels: Tensor, found: Tensor, changed: Tensor, sums: Tensor, counts: Tensor
 ) -> None:
     """Bring sums and counts up to date: only rows that changed cluster move, and after a few iterations few do."""
-    clusters = sums.shape[1]
-    for place, restart in enumerate(active.tolist()):
-        rows = changed[place].nonzero().squeeze(1)
-        if not len(rows):
-            continue
-        before, after = labels[restart, rows], found[place, rows]
-        if 2 * len(rows) > len(x):  # most rows moved: counting anew is cheaper, and sheds rounding errors
-            sums[restart], counts[restart] = _sums(x, found[place], clusters)
-        else:
-            # Every row that moved is added to one cluster and taken from another.
-            signs = torch.ones(2 * len(rows), dtype=x.dtype, device=x.device)
-            signs[len(rows) :] = -1
-            moved, number = _sums(x, torch.cat([after, before]), clusters, rows.repeat(2), signs)
-            sums[restart] += moved
-            counts[restart] += number
-        labels[restart] = found[place]
+    _, clusters, width = sums.shape
+    place, rows = changed.nonzero(as_tuple=True)
+    restart = active[place]
+    before, after = labels[restart, rows], found[place, rows]
+    known = before >= 0  # not in the first iteration
+    # Every row that moved is added to one cluster and taken from another.
+    targets = torch.cat([restart * clusters + after, (restart * clusters + before)[known]])
+    signs = torch.ones(len(targets), dtype=x.dtype, device=x.device)
+    signs[len(rows) :] = -1
+    moved, number = _bags(x, torch.cat([rows, rows[known]]), targets, len(sums) * clusters, signs)
+    sums += moved.view(-1, clusters, width)
+    counts += number.view(-1, clusters)
+    labels[active] = found
 
 
-def _sums(
-    x: Tensor, labels: Tensor, clusters: int, rows: Tensor | None = None, signs: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """(sums [K, d], counts [K]) of `rows` of x (default: all), by their `labels`, each times its sign."""
-    order = labels.argsort(stable=True)
-    sizes = torch.bincount(labels, minlength=clusters)
-    index = order if rows is None else rows[order]
-    weights = None if signs is None else signs[order]
-    sums = F.embedding_bag(index, x, sizes.cumsum(0) - sizes, mode="sum", per_sample_weights=weights)
-    counts = sizes if signs is None else torch.bincount(labels, weights=signs, minlength=clusters)
-    return sums, counts.to(x.dtype)
+def _sums(x: Tensor, labels: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
+    """labels [R, N] of the rows of x [N, d] -> sums [R, K, d] and counts [R, K] of every cluster."""
+    offsets = clusters * torch.arange(len(labels), device=x.device).unsqueeze(1)
+    rows = torch.arange(len(x), device=x.device).repeat(len(labels))
+    ones = torch.ones(len(rows), dtype=x.dtype, device=x.device)
+    sums, counts = _bags(x, rows, (labels + offsets).flatten(), len(labels) * clusters, ones)
+    return sums.view(len(labels), clusters, -1), counts.view(len(labels), clusters)
+
+
+def _bags(x: Tensor, rows: Tensor, targets: Tensor, count: int, signs: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums [count, d] of x[rows] * signs by `targets`, and sums [count] of the signs."""
+    order = targets.argsort(stable=True)
+    sizes = torch.bincount(targets, minlength=count)
+    sums = F.embedding_bag(rows[order], x, sizes.cumsum(0) - sizes, mode="sum", per_sample_weights=signs[order])
+    return sums, torch.bincount(targets, weights=signs, minlength=count).to(x.dtype)
 
 
 def _refill(
@@ -218,20 +240,20 @@ def _refill(
 
 
 def _starts(x: Tensor, clusters: int, n_init: int, init: str, seed: int) -> Tensor:
-    """Starting centres [R, K, d]."""
+    """Rows of x to start from, [R, K]."""
     # Rows in an order of their content: the same data in another order starts from the same centres.
     order = torch.from_numpy(np.lexsort(x[:, : min(8, x.shape[1])].cpu().numpy().T[::-1])).to(x.device)
     generator = Generator().manual_seed(seed)
     if init == "random":
         picks = torch.stack([torch.randperm(len(x), generator=generator)[:clusters] for _ in range(n_init)])
-        return x[order[picks.to(x.device)]]
+        return order[picks.to(x.device)]
     if init != "k-means++":
         raise ValueError(f"init {init!r}: 'random', 'k-means++' or centres expected")
     return torch.stack([_plus_plus(x, order, clusters, generator) for _ in range(n_init)])
 
 
 def _plus_plus(x: Tensor, order: Tensor, clusters: int, generator: Generator) -> Tensor:
-    """Greedy k-means++: of 2 + ln K candidates, drawn by squared distance, the one that lowers the total most."""
+    """Greedy k-means++: of 2 + ln K candidates, drawn by squared distance, the one that lowers the total most; [K]."""
     ordered = x[order]
     squares = ordered.square().sum(1)
     tries = 2 + int(np.log(clusters))
@@ -248,7 +270,7 @@ def _plus_plus(x: Tensor, order: Tensor, clusters: int, generator: Generator) ->
         best = int(lowered.sum(1).argmin())
         chosen.append(int(candidates[best]))
         distance = lowered[best]
-    return ordered[torch.tensor(chosen, device=x.device)]
+    return order[torch.tensor(chosen, device=x.device)]
 
 
 def _inertia(x: Tensor, centres: Tensor, labels: Tensor) -> float:

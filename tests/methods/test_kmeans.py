@@ -4,6 +4,7 @@ import torch
 from sklearn.cluster import KMeans as Reference
 from sklearn.metrics import adjusted_rand_score
 
+import methods.blocks.kmeans as module
 from methods.blocks.kmeans import kmeans
 
 
@@ -36,6 +37,30 @@ def test_many_starts_are_as_good_as_scikit_learns(init):
     assert ours.inertia == pytest.approx(exact.item(), rel=1e-6)
     assert ours.inertias.argmin() == ours.restart
     np.testing.assert_array_equal(ours.predict(x), ours.labels)
+
+
+@pytest.mark.parametrize("init", ["random", "k-means++"])
+@pytest.mark.parametrize("spherical", [False, True])
+def test_a_race_ends_at_a_fixed_point_as_good_as_all_restarts(monkeypatch, init, spherical):
+    x, _ = data(rows=600, width=160, clusters=12, spread=8.0)
+    every = kmeans(x, 12, n_init=24, init=init, seed=1, spherical=spherical, finalists=None)
+    monkeypatch.setattr(module, "RACE_FROM", 0)
+    raced = kmeans(x, 12, n_init=24, init=init, seed=1, spherical=spherical)
+    assert len(every.inertias) == 24
+    assert len(raced.inertias) == 3
+    assert raced.inertia <= every.inertia * 1.002
+    means = torch.stack([(module.F.normalize(x) if spherical else x)[raced.labels == k].mean(0) for k in range(12)])
+    np.testing.assert_allclose(raced.centres, module.F.normalize(means) if spherical else means, atol=1e-3)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(3))
+    other = kmeans(x[order], 12, n_init=24, init=init, seed=1, spherical=spherical)
+    assert adjusted_rand_score(raced.labels[order], other.labels) > 0.95
+
+
+def test_thousands_of_clusters():
+    x, _ = data(rows=6000, width=4, clusters=50)
+    fitted = kmeans(x, 5000, max_iter=3)
+    assert len(fitted.labels.unique()) == 5000
+    assert torch.equal(fitted.labels, torch.cdist(x.double(), fitted.centres.double()).argmin(1))
 
 
 def test_the_order_of_rows_only_renames():
