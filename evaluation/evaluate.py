@@ -80,7 +80,7 @@ def _of_features(
     for name, settings in evaluations.items():
         try:
             if settings["algorithm"] == "geometry":
-                found = geometry(data.images[score].reshape(len(score), -1) / 255, prepare(features, settings)[score])
+                found = geometry(data.vectors(score), prepare(features, settings)[score])
             elif settings["algorithm"] == "spread":
                 z = prepare(features, settings)[score]
                 found = {"uniformity": uniformity(z), "effective_rank": rankme(z)}

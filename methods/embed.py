@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from methods.blocks.distributed import rank, world
-from methods.engine.augment import Augment
+from methods.engine.augment import Augment, normalisation
 from methods.engine.batches import training_feed
 from methods.engine.method import DataFacts, Method, build_method
 from preparation.prepared import DataError, Prepared, open_prepared
@@ -55,7 +55,7 @@ def main() -> None:
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), rows))
     method.load_state_dict(torch.load(given.model, map_location="cpu", weights_only=True)["method"])
     method.to(device).eval()
-    features = embed(method, data, Augment({}, data.card["normalisation"]), device)
+    features = embed(method, data, Augment({}, normalisation(recipe, data.card)), device)
     if rank():
         return
     out = Path(given.out)

@@ -12,6 +12,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
 
+from methods.engine.augment import normalisation
 from methods.engine.batches import training_feed
 from methods.engine.checkpoint import ResumeState
 from methods.engine.loop import history_csv, train
@@ -65,7 +66,7 @@ def main() -> None:
     torch.manual_seed(derive(given.seed, "weights"))
     method = build_method(recipe, facts)
     if base:
-        _load_backbone(method, base["backbone"], given.base)
+        _inherit(method, base["method"], given.base)
     weights = None
     if "weights" in recipe["network"]:
         weights = load_weights(
@@ -77,7 +78,7 @@ def main() -> None:
 
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
     outcome = train(
-        fabric, method, recipe, images, data.card["normalisation"], given.seed, state, given.checkpoint_minutes
+        fabric, method, recipe, images, normalisation(recipe, data.card), given.seed, state, given.checkpoint_minutes
     )
     if outcome.diverged and given.strict:
         state.remove()
@@ -146,14 +147,17 @@ def _read_base(recipe: dict[str, Any], path: str | None) -> dict[str, Any] | Non
     return model
 
 
-def _load_backbone(method: Method, weights: dict[str, torch.Tensor], path: str) -> None:
-    try:
-        method.backbone.load_state_dict(weights)
-    except RuntimeError as problem:
-        raise StageError(
-            f"{path}: its backbone does not fit this recipe's network ({' '.join(str(problem).split())[:300]}); "
-            "give the recipe and its base the same network"
-        ) from None
+def _inherit(method: Method, weights: dict[str, torch.Tensor], path: str) -> None:
+    """Load the parts that the method inherits from the base's state."""
+    for part in method.inherits:
+        own = {name.removeprefix(f"{part}."): value for name, value in weights.items() if name.startswith(f"{part}.")}
+        try:
+            getattr(method, part).load_state_dict(own)
+        except RuntimeError as problem:
+            raise StageError(
+                f"{path}: its {part} does not fit this recipe's network ({' '.join(str(problem).split())[:300]}); "
+                "give the recipe and its base the same network"
+            ) from None
 
 
 if __name__ == "__main__":

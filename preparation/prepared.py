@@ -1,6 +1,6 @@
 """The prepared-folder format: what every later stage reads, whatever the source of a data set.
 
-images.npy   uint8 [N, H, W, C], rows grouped by split
+images.npy   uint8 [N, H, W, C], or float32 in 0..1 or vectors [N, 1, d, 1]; rows grouped by split
 labels.npy   int64 [N]; -1 stands for "no label"
 card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
 """
@@ -22,7 +22,7 @@ class DataError(StageError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """An opened prepared folder. `images` uint8 [N, H, W, C] is memory-mapped; `labels` int64 [N]."""
+    """An opened prepared folder. `images` [N, H, W, C], uint8 or float32, is memory-mapped; `labels` int64 [N]."""
 
     folder: Path
     card: dict[str, Any]
@@ -33,6 +33,13 @@ class Prepared:
     def root(self) -> Path | None:
         """Folder of the image files, or None for images that are stored here."""
         return Path(self.card["root"]) if self.card.get("root") else None
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """The rows as float32 [n, d], pixels in 0..1: the input space of the geometry metrics."""
+        if self.root is not None:
+            raise DataError(f"data set {self.card['name']!r} keeps files, no arrays: its input space is not defined")
+        x = self.images[rows].reshape(len(rows), -1)
+        return x.astype(np.float32) / 255 if x.dtype == np.uint8 else x
 
     def rows(self, splits: Sequence[str]) -> np.ndarray:
         """Row numbers of the named splits, in order. ["all"] stands for every labelled split."""
@@ -61,12 +68,16 @@ def write_prepared(
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
-    `images` uint8 [N, H, W, C], or with `root` the paths of files below it, and `labels` [N] hold the splits one after
-    the other; `splits` gives their sizes.
+    `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N] hold the
+    splits one after the other; `splits` gives their sizes.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
-    if root is None and (images.dtype != np.uint8 or images.ndim != 4):
-        raise DataError(f"{name}: images must be uint8 [N, H, W, C], found {images.dtype} {list(images.shape)}")
+    if root is None and (images.dtype not in (np.uint8, np.float32) or images.ndim != 4):
+        raise DataError(
+            f"{name}: images must be uint8 or float32 [N, H, W, C], found {images.dtype} {list(images.shape)}"
+        )
+    if images.dtype == np.float32 and not np.isfinite(images).all():
+        raise DataError(f"{name}: NaN or infinity in {int((~np.isfinite(images)).any((1, 2, 3)).sum())} rows")
     if root is None and list(images.shape[1:]) != list(spec["shape"]):
         raise DataError(
             f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"

@@ -12,7 +12,7 @@ DIGITS_SPLIT_SEED = 0
 
 
 class Raw(NamedTuple):
-    """images uint8 [N, H, W, C], labels [N], rows grouped by split in the order of `splits` (name -> rows)."""
+    """images [N, H, W, C], uint8 or float32, labels [N]; rows grouped by split in the order of `splits`."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -120,7 +120,123 @@ def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
     return Raw(np.array(paths), np.array(labels), splits, f"files under {spec['folder']}", {}, str(base.resolve()))
 
 
-READERS = {"digits": read_digits, "torchvision": read_torchvision, "folder": read_folder}
+def read_jf(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+    """USPS as DEC, IDEC and N2D have it: a line "classes dimensions", then a label and its values per line; -1 ends."""
+    return _of_files(spec, root, lambda path: _table(path, None, skip=1, end=-1, label=0))
+
+
+def read_csv(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+    """Numbers separated by commas, one row per line, the label last (UCI's usual form)."""
+    return _of_files(spec, root, lambda path: _table(path, ",", skip=0, end=None, label=-1))
+
+
+def read_vectors(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+    """Own vectors, by the file's ending: .npz with arrays x [N, d] and y [N]; .npy whose last column is the label; else
+    comma-separated numbers with the label last.
+    """
+
+    def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
+        if path.suffix == ".npz":
+            with np.load(path) as stored:
+                if not {"x", "y"} <= set(stored.files):
+                    raise DataError(f"{path}: arrays {', '.join(stored.files)} found, x [N, d] and y [N] expected")
+                return stored["x"], stored["y"]
+        if path.suffix == ".npy":
+            table = np.load(path)
+            return table[:, :-1], table[:, -1]
+        return _table(path, ",", skip=0, end=None, label=-1)
+
+    return _of_files(spec, root, load)
+
+
+def read_reuters(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+    """REUTERS-10K from DEC's file reutersidf10k.npy (a pickled dictionary of `data` and `label`), times sqrt(d).
+
+    Where the file is missing and a download is allowed it is built from scikit-learn's RCV1 as DEC did, but from RCV1's
+    own tf-idf weights: the token counts that DEC weighted anew are not part of RCV1.
+    """
+
+    def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
+        if path.is_file():
+            # The official file is a pickle; it is opened only where the user has put it.
+            stored = np.load(path, allow_pickle=True).item()
+            return np.asarray(stored["data"]) * np.sqrt(stored["data"].shape[1]), stored["label"]
+        from sklearn.datasets import fetch_rcv1
+
+        return reuters_10k(fetch_rcv1(data_home=path.parent), spec["shape"][1], spec["splits"]["train"])
+
+    return _of_files(spec, root, load, optional=download)
+
+
+def reuters_10k(rcv1: Any, width: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `rows` documents with exactly one root category, their `width` most frequent terms, scaled as DEC's.
+
+    `rcv1`: scikit-learn's bunch (data: sparse tf-idf [N, terms]; target: sparse [N, categories]; target_names).
+    """
+    from sklearn.preprocessing import normalize
+
+    roots = [list(rcv1.target_names).index(name) for name in ("CCAT", "ECAT", "GCAT", "MCAT")]
+    member = np.asarray(rcv1.target[:, roots].todense()).astype(bool)
+    kept = np.flatnonzero(member.sum(1) == 1)
+    used = np.asarray((rcv1.data[kept] > 0).sum(0)).ravel()
+    terms = np.sort(np.argsort(-used, kind="stable")[:width])
+    chosen = kept[:rows]
+    x = normalize(rcv1.data[chosen][:, terms]).toarray() * np.sqrt(width)
+    return x, member[chosen].argmax(1)
+
+
+def _of_files(spec: Mapping[str, Any], root: Path | None, load: Any, optional: bool = False) -> Raw:
+    """Read each split's file with `load`, scale, and give the rows the shape of the data set; labels become 0..C-1."""
+    if root is None:
+        raise DataError(f"data set {spec['title']!r} needs a folder for its files: set BENCH_DATA_ROOT, or data_root")
+    parts, labels, splits = [], [], {}
+    for split in spec["splits"]:
+        path = root / spec["files"][split]
+        if not path.is_file() and (packed := path.with_name(f"{path.name}.gz")).is_file():
+            path = packed
+        if not path.is_file() and not optional:
+            raise DataError(f"{path}: not found; put the official file of {spec['title']} there (or its .gz)")
+        x, y = load(path)
+        x = np.asarray(x, dtype=np.float32) * np.float32(spec.get("scale", 1))
+        width = int(np.prod(spec["shape"]))
+        if x.ndim != 2 or x.shape[1] != width or len(x) != len(y):
+            raise DataError(f"{path}: {list(x.shape)} values and {len(y)} labels found, [N, {width}] and N expected")
+        parts.append(x.reshape(-1, *spec["shape"]))
+        labels.append(np.asarray(y))
+        splits[split] = len(x)
+    names, numbers = np.unique(np.concatenate(labels), return_inverse=True)
+    files = ", ".join(spec["files"][split] for split in splits)
+    return Raw(np.concatenate(parts), numbers, splits, files, {"labels": [str(name) for name in names]})
+
+
+def _table(path: Path, separator: str | None, skip: int, end: int | None, label: int) -> tuple[np.ndarray, np.ndarray]:
+    """(values, labels) of a text file of numbers, the label in column `label`; a lone `end` closes the file."""
+    import gzip
+
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        lines = [line.split(separator) for line in file.read().splitlines()[skip:] if line.strip()]
+    if end is not None and lines and lines[-1] == [str(end)]:
+        lines.pop()
+    widths = {len(line) for line in lines}
+    if len(widths) != 1:
+        raise DataError(f"{path}: lines of {sorted(widths)[:5]} numbers found, all equally long expected")
+    try:
+        table = np.array(lines, dtype=np.float64)
+    except ValueError as problem:
+        raise DataError(f"{path}: not a table of numbers ({problem})") from None
+    return np.delete(table, label, axis=1), table[:, label].astype(np.int64)
+
+
+READERS = {
+    "digits": read_digits,
+    "torchvision": read_torchvision,
+    "folder": read_folder,
+    "jf": read_jf,
+    "csv": read_csv,
+    "vectors": read_vectors,
+    "reuters": read_reuters,
+}
 
 
 def _subset(raw: Raw, size: int) -> Raw:

@@ -103,7 +103,7 @@ class Plan:
         if base is None:
             return None
         protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
-        return Run(run.dataset, protocol, base["recipe"], run.seed)
+        return Run(base.get("dataset", run.dataset), protocol, base["recipe"], run.seed)
 
     @functools.cache  # noqa: B019
     def _asked(self, recipe: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -21,7 +21,7 @@ Parameters = dict[str, Tensor]
 
 
 class Augment:
-    """Random views of uint8 images, normalised: a recipe's `augmentation`, in the order of OPERATIONS."""
+    """Random views of uint8 images (or floats in 0..1), normalised: a recipe's `augmentation`, in OPERATIONS' order."""
 
     def __init__(self, operations: Mapping[str, Settings | None], normalisation: Mapping[str, list[float]]):
         wanted = {name: settings for name, settings in operations.items() if settings is not None}
@@ -31,7 +31,10 @@ class Augment:
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """images uint8 [B, C, H, W] -> one view, float [B, C, S, S], normalised. `generator`: on the CPU."""
-        x = images if self.before and self.before[0][0].takes_bytes else images.float().mul_(1 / 255)
+        if images.dtype != torch.uint8:
+            x = images.clone()  # operations may write in place, and the next view starts from the same images
+        else:
+            x = images if self.before and self.before[0][0].takes_bytes else images.float().mul_(1 / 255)
         for operation, settings in self.before:
             x = _run(operation, settings, x, generator)
         x = self.normalise(x)
@@ -45,6 +48,13 @@ class Augment:
         rest = copy.copy(self)
         rest.before = [pair for pair in self.before if pair[0] is not OPERATIONS["crop"]]
         return crop, rest
+
+
+def normalisation(recipe: Settings, card: Settings) -> dict[str, list[float]]:
+    """Mean and std per channel that a recipe uses: the data set's, or none where it says `normalise: false`."""
+    if recipe.get("normalise", True):
+        return card["normalisation"]
+    return {"mean": [0.0] * card["shape"][2], "std": [1.0] * card["shape"][2]}
 
 
 class Normalise:

@@ -17,12 +17,21 @@ from rules.record import StageError
 
 
 class Order:
-    """The order of samples: a permutation of `rows` per epoch that depends on (seed, epoch) alone.
+    """The order of samples: a permutation of `rows` per epoch that depends on (seed, epoch) alone, or rows as they lie.
 
     With several processes each takes its share of every batch; a last partial batch is cut to a multiple of them.
     """
 
-    def __init__(self, rows: int, batch_size: int, drop_last: bool, seed: int, rank: int = 0, world: int = 1):
+    def __init__(
+        self,
+        rows: int,
+        batch_size: int,
+        drop_last: bool,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        shuffle: bool = True,
+    ):
         if batch_size % world:
             raise StageError(f"batch {batch_size} on {world} processes: the batch must be a multiple of the processes")
         if drop_last and rows < batch_size:
@@ -30,6 +39,7 @@ class Order:
                 f"N={rows} < batch {batch_size}: not one full batch; lower batch_size in the recipe or use more data"
             )
         self.batch_size, self.seed, self.rank, self.world, self.rows = batch_size, seed, rank, world, rows
+        self.shuffle = shuffle
         used = rows - rows % batch_size if drop_last else rows
         self.used = used - used % world
         self.steps = -(-self.used // batch_size)
@@ -37,7 +47,8 @@ class Order:
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[tuple[int, Tensor]]:
         """(step, this process's index [B / world]) from `first_step` on; indices are on the CPU."""
         generator = torch.Generator().manual_seed(derive(self.seed, "order", epoch))
-        order = torch.randperm(self.rows, generator=generator)[: self.used]
+        order = torch.randperm(self.rows, generator=generator) if self.shuffle else torch.arange(self.rows)
+        order = order[: self.used]
         for step in range(first_step, self.steps):
             batch = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield step, batch.chunk(self.world)[self.rank]
@@ -49,12 +60,15 @@ class Order:
 
 
 class Images:
-    """Training images in memory, uint8 [N, C, H, W] on a device, and labels [N] only where a method asks for them."""
+    """Training images in memory, [N, C, H, W] on a device, uint8 or (0..1, or vectors) float32; labels [N] only where a
+    method asks for them.
+    """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray | None, device: torch.device):
-        """`images` uint8 [N, H, W, C], may be memory-mapped; it is copied once, in slices, into its final layout."""
+        """`images` [N, H, W, C], may be memory-mapped; it is copied once, in slices, into its final layout."""
         count, height, width, channels = images.shape
-        self.pixels = torch.empty(count, channels, height, width, dtype=torch.uint8, device=device)
+        kind = torch.uint8 if images.dtype == np.uint8 else torch.float32
+        self.pixels = torch.empty(count, channels, height, width, dtype=kind, device=device)
         for start in range(0, count, 4096):
             part = torch.from_numpy(images[start : start + 4096].copy())
             self.pixels[start : start + 4096] = part.permute(0, 3, 1, 2).to(device)

@@ -56,7 +56,8 @@ def train(
     if not epochs:
         return outcome
     rank, world = fabric.global_rank, fabric.world_size
-    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world)
+    shuffle = recipe.get("shuffle", True)
+    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world, shuffle)
     factor = schedule(recipe["schedule"], order.steps)
 
     def rate(step: int) -> float:
@@ -109,6 +110,9 @@ def train(
             for step, index, views in images.epoch(order, epoch, first_step, augment, method.views):
                 for group in optimiser.param_groups:
                     group["lr"] = rate(epoch * order.steps + step)
+                context.step = epoch * order.steps + step
+                torch.manual_seed(derive(seed, "before_step", epoch, step))
+                method.before_step(context)
                 torch.manual_seed(derive(seed, "step", epoch, step))  # dropout and whatever else a method draws
                 views = [view.contiguous(memory_format=torch.channels_last) for view in views]
                 terms = wrapped(Batch(views, index, images.labels[index] if method.uses_labels else None))
@@ -139,6 +143,8 @@ def train(
             if bad:
                 # The total is bad whenever a term is: name the term.
                 outcome.diverged = {"epoch": epoch + 1, "term": next((n for n in bad if n != "total"), bad[0])}
+                break
+            if method.finished:
                 break
             if saver.due() and epoch + 1 < epochs:
                 saver.save(snapshot(epoch + 1, 0, {}, time.perf_counter()))

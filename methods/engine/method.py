@@ -48,6 +48,7 @@ class Context:
     clean: Callable[[Tensor], Tensor]
     seed: Callable[..., int]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    step: int = 0  # steps since the start of training
 
 
 class Method(nn.Module):
@@ -55,19 +56,22 @@ class Method(nn.Module):
 
     A method file holds one subclass (or a small family), and ends with `METHOD = TheClass`. The constructor takes
     `(backbone, data)` and, keyword-only and annotated, every key of the recipe's `settings`. Everything a method keeps
-    between steps is a parameter or buffer, so that it is part of the state a run resumes from.
+    between steps is a parameter or buffer (or extra state), so that it is part of the state a run resumes from.
     """
 
     terms: ClassVar[tuple[str, ...]] = ()  # names of the loss terms, a literal; weights come from the recipe
     views: ClassVar[int] = 2
     uses_labels: ClassVar[bool] = False
     drop_last: ClassVar[bool] = True  # contrastive losses depend on the batch size; others may take the rest
+    finished: bool = False  # a method that knows it has converged says so; training ends with that epoch
+    inherits: ClassVar[tuple[str, ...]] = ("backbone",)  # parts that take the weights of the base recipe's model
 
     def __init__(self, backbone: nn.Module, data: DataFacts):
         super().__init__()
         self.backbone = backbone
         self.data = data
         self.frozen = False
+        self.weights: Mapping[str, float] = {}  # the recipe's, for terms that a method does not leave to the loop
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Named scalar terms; the loop minimises their sum weighted by the recipe's `weights`."""
@@ -90,6 +94,9 @@ class Method(nn.Module):
 
     def before_epoch(self, context: Context) -> None:
         """Work on the whole training set before an epoch (an E-step, a target distribution, neighbours)."""
+
+    def before_step(self, context: Context) -> None:
+        """Work before each step (a target distribution that is refreshed every so many steps)."""
 
     def after_step(self) -> None:
         """Work after each optimiser step (momentum update, queue)."""
@@ -115,6 +122,7 @@ def build_method(recipe: Mapping[str, Any], data: DataFacts) -> Method:
     """A fresh method with random weights (from torch's global generator), as the recipe says."""
     kind = load_method(recipe["method"])
     method = kind(backbone(recipe["network"], data.shape), data, **recipe["settings"])
+    method.weights = recipe["weights"]
     if recipe["network"].get("frozen"):
         method.freeze_backbone()
     return method

@@ -1,0 +1,303 @@
+"""DCRL: deep clustering that keeps the distances inside clusters and the order of distances between them.
+
+Wu et al., "Deep Clustering and Representation Learning that Preserves Geometric Structures" (arXiv 2009.09590; code
+released as GCML). Clustering (DEC) and reconstruction shape the latent space, L_rank orders the centres as the data's
+cluster means are ordered, L_LIS keeps distances to near members of the same cluster, L_align joins centres and cluster
+means. Two optimisers alternate: batches for the first, once an epoch all data for L_LIS and L_align.
+
+`mode` "code" is the released program, which made the paper's numbers; "paper" follows the text where the two differ.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from methods.autoencoder import reconstruction
+from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
+from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
+from methods.engine.method import Batch, Context, DataFacts, Method
+
+CHUNK = 1 << 22  # numbers held at a time in work on the whole training set
+
+
+class DCRL(Method):
+    """z = f(x), centres mu, clusters s_i = argmax_j q_ij of the epoch's start; eqs. of sec. 3 in `losses` and below."""
+
+    terms = ("reconstruction", "cluster", "rank", "isometry", "align")
+    views = 0
+    drop_last = False
+    inherits = ("backbone", "decoder")
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        data: DataFacts,
+        *,
+        mode: Literal["code", "paper"],
+        isometry_gradient: Literal["vjp", "epoch_start", "recompute"],
+        start_epoch: int,
+        ramp_epochs: int,
+        neighbours: int,
+        rank_scale: float,
+        gradual: bool,
+        alternating: bool,
+        structure_lr: float,
+        init_rows: int,
+        initialisations: int,
+        choose: Literal["inertia", "silhouette"],
+    ):
+        """`start_epoch`: first epoch with structure terms (code). `ramp_epochs`: length of the weights' ramps.
+
+        `isometry_gradient`: how the whole-data step differentiates after the batches moved the weights: "vjp" at the
+        latents of the epoch's start, through the present network; "epoch_start" wholly at the epoch's start;
+        "recompute" at fresh latents, which collapses. `init_rows` random rows place the centres; of several
+        `initialisations` the best by a criterion without labels is kept.
+        """
+        super().__init__(backbone, data)
+        count, width, inputs = data.classes, backbone.width, backbone.sizes[0]
+        self.decoder = backbone.mirror()
+        self.centres = nn.Parameter(torch.zeros(count, width))
+        self.mode, self.isometry_gradient, self.start_epoch, self.ramp = (
+            mode,
+            isometry_gradient,
+            start_epoch,
+            ramp_epochs,
+        )
+        self.neighbours, self.rank_scale, self.gradual, self.alternating = neighbours, rank_scale, gradual, alternating
+        self.structure_lr, self.init_rows = structure_lr, init_rows
+        self.initialisations, self.choose = initialisations, choose
+        self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
+        self.register_buffer("target", torch.zeros(data.rows, count))
+        self.register_buffer("clusters", torch.zeros(data.rows, dtype=torch.long))
+        self.register_buffer("latents", torch.zeros(data.rows, width))
+        self.register_buffer("near", torch.full((data.rows, neighbours), -1, dtype=torch.long))
+        self.register_buffer("near_gaps", torch.zeros(data.rows, neighbours))
+        self.register_buffer("input_means", torch.zeros(count, inputs))
+        self.register_buffer("latent_means", torch.zeros(count, width))
+        self.optimiser: torch.optim.Optimizer | None = None
+        self.pending: dict[str, Any] | None = None
+        self.early: list[Tensor] = []
+        self.found: dict[str, float] = {"isometry": 0.0, "align": 0.0}
+
+    # ---- weights over the epochs (sec. 3.4)
+
+    def schedule(self) -> dict[str, float]:
+        """Factors of this epoch, e counted from 0: a fades clustering (and, in the code, reconstruction) out, b fades
+        L_LIS in.
+        """
+        epoch, start, ramp = int(self.epoch), self.start_epoch, self.ramp
+        if self.mode == "paper":
+            a, b = (max(0.0, 1 - epoch / ramp), min(1.0, epoch / ramp)) if self.gradual else (1.0, 1.0)
+            return {"reconstruction": 1.0, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
+        if epoch < start:
+            return {"reconstruction": 1.0, "cluster": 1.0, "rank": 0.0, "isometry": 0.0, "align": 0.0}
+        a = max(0.0, 1 - (epoch - start) / (ramp - start)) if self.gradual else 1.0
+        b = min(1.0, (epoch - start) / ramp) if self.gradual else 1.0
+        return {"reconstruction": a, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
+
+    # ---- the epoch's start: clusters, targets, neighbours
+
+    @torch.no_grad()
+    def before_epoch(self, context: Context) -> None:
+        self.epoch.fill_(context.epoch)
+        if context.epoch == 0:
+            self._place_centres(context)
+        self.latents.copy_(torch.cat([self.backbone(x).float() for x in self._chunks(context)]))
+        q = soft_assignment(self.latents, self.centres)
+        self.target.copy_(target_distribution(q))
+        self.clusters.copy_(q.argmax(1))
+        sums = torch.zeros_like(self.input_means)
+        for x, clusters in zip(self._chunks(context), self.clusters.split(self._rows()), strict=True):
+            sums.index_add_(0, clusters, x.flatten(1))
+        counts = torch.bincount(self.clusters, minlength=len(self.centres))
+        full = counts > 0  # an empty cluster keeps its previous means
+        self.input_means[full] = sums[full] / counts[full].unsqueeze(1)
+        self.latent_means.copy_(cluster_means(self.latents, self.clusters, self.latent_means))
+        if self._structured():
+            near = cluster_neighbours(self.latents, self.clusters, self.neighbours)
+            self.near.copy_(near)
+            self.near_gaps.copy_(self._input_gaps(context))
+            if self.isometry_gradient == "epoch_start":
+                self.early = self._structure_gradient(context, self.latents)
+
+    def _place_centres(self, context: Context) -> None:
+        """Centres from t-SNE and k-means of some latents (spec of the released code; appendix of the paper)."""
+        import sklearn.cluster
+        import sklearn.manifold
+        import sklearn.metrics
+
+        best, kept = float("inf"), None
+        for attempt in range(self.initialisations):
+            seed = context.seed("centres", attempt)
+            order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))[: self.init_rows]
+            z = torch.cat([self.backbone(context.clean(part)).float() for part in order.split(4096)]).cpu().numpy()
+            # scikit-learn's defaults of the time, which have changed since.
+            plane = sklearn.manifold.TSNE(
+                init="random",
+                learning_rate=200.0,
+                perplexity=min(30.0, (len(z) - 1) / 3),
+                early_exaggeration=12.0,
+                random_state=seed % 2**31,
+            ).fit_transform(z)
+            fitted = sklearn.cluster.KMeans(len(self.centres), n_init=20, random_state=0).fit(plane)
+            loss = fitted.inertia_
+            if self.choose == "silhouette" and self.initialisations > 1:
+                loss = -sklearn.metrics.silhouette_score(plane, fitted.labels_)
+            if loss < best:
+                best, kept = loss, np.stack([z[fitted.labels_ == j].mean(0) for j in range(len(self.centres))])
+        self.centres.copy_(torch.from_numpy(kept))
+
+    # ---- step (1): batches
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        x, factor = batch.views[0].flatten(1), self.schedule()
+        z = self.backbone(x)
+        q = soft_assignment(z, self.centres)
+        terms = {
+            "reconstruction": factor["reconstruction"] * reconstruction(self.decoder(z), x),
+            "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, self.mode),
+        }
+        steps = -(-self.data.rows // len(x)) if self.alternating else 1
+        terms["rank"] = (
+            factor["rank"] * rank_loss(self.centres, self.input_means, self.rank_scale, self.mode) / max(steps, 1)
+        )
+        if not self.alternating and self._structured():
+            z, clusters = z.float(), self.clusters[batch.index]
+            near = cluster_neighbours(z.detach(), clusters, self.neighbours)
+            gaps = (x[near.clamp(min=0)] - x.unsqueeze(1)).norm(dim=2)
+            lis = isometry_loss(z, near, gaps, x.shape[1], self.mode)
+            terms["isometry"] = factor["isometry"] * lis
+            terms["align"] = factor["align"] * align_loss(z, self.centres, clusters, self.latent_means, self.mode)
+        return terms
+
+    # ---- step (2): all data
+
+    def after_epoch(self, context: Context) -> None:
+        if not (self.alternating and self._structured()):
+            return
+        if self.isometry_gradient == "epoch_start":
+            gradients = self.early
+        elif self.isometry_gradient == "vjp":
+            gradients = self._structure_gradient(context, self.latents)
+        else:
+            with torch.no_grad():
+                fresh = torch.cat([self.backbone(x).float() for x in self._chunks(context)])
+            gradients = self._structure_gradient(context, fresh)
+        parameters = self._structure_parameters()
+        if self.optimiser is None:
+            self.optimiser = torch.optim.Adam(parameters, self.structure_lr)
+            if self.pending:
+                self.optimiser.load_state_dict(self.pending)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.optimiser.step()
+        self.zero_grad(set_to_none=True)
+
+    def _structure_gradient(self, context: Context, z: Tensor) -> list[Tensor]:
+        """Gradient of w b L_LIS + w L_align, taken at latents z [N, m] and the present centres, through the network."""
+        factor = self.schedule()
+        with torch.enable_grad():
+            z, centres = z.detach().requires_grad_(), self.centres.detach().requires_grad_()
+            lis = isometry_loss(z, self.near, self.near_gaps, self.backbone.sizes[0], self.mode)
+            align = align_loss(z, centres, self.clusters, self.latent_means, self.mode)
+            total = (
+                self.weights["isometry"] * factor["isometry"] * lis + self.weights["align"] * factor["align"] * align
+            )
+            of_latents, of_centres = torch.autograd.grad(total, (z, centres))
+            self.found = {"isometry": float(lis.detach()), "align": float(align.detach())}
+            summed = [torch.zeros_like(parameter) for parameter in self.backbone.parameters()]
+            for x, part in zip(self._chunks(context), of_latents.split(self._rows()), strict=True):
+                found = torch.autograd.grad(self.backbone(x), list(self.backbone.parameters()), part)
+                for total_gradient, gradient in zip(summed, found, strict=True):
+                    total_gradient += gradient
+        return [*summed, of_centres]
+
+    def _structure_parameters(self) -> list[nn.Parameter]:
+        return [*self.backbone.parameters(), self.centres]
+
+    def _structured(self) -> bool:
+        """Whether this epoch has structure terms on samples at all (an ablation switches them off by weight)."""
+        late = self.mode == "paper" or int(self.epoch) >= self.start_epoch
+        return late and bool(self.weights["isometry"] or self.weights["align"])
+
+    def _input_gaps(self, context: Context) -> Tensor:
+        """Distances [N, k] in input space to the neighbours in `near`; rows without neighbours are left at 0."""
+        x = torch.cat(list(self._chunks(context)))
+        rows = max(1, CHUNK // (x.shape[1] * self.neighbours))
+        parts = [
+            (x[near.clamp(min=0)] - own.unsqueeze(1)).norm(dim=2)
+            for own, near in zip(x.split(rows), self.near.split(rows), strict=True)
+        ]
+        return torch.cat(parts) * (self.near >= 0)
+
+    def _rows(self) -> int:
+        return max(1, CHUNK // max(self.backbone.sizes))
+
+    def _chunks(self, context: Context):
+        """The clean inputs of the training set, flattened, some rows at a time."""
+        for rows in torch.arange(context.rows, device=context.device).split(self._rows()):
+            yield context.clean(rows).flatten(1)
+
+    # ---- what is kept and told
+
+    def get_extra_state(self) -> dict[str, Any]:
+        state = self.optimiser.state_dict() if self.optimiser else self.pending
+        return {"optimiser": state, "early": self.early, "found": self.found}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.pending, self.early, self.found = state["optimiser"], state["early"], state["found"]
+
+    def statistics(self) -> dict[str, float]:
+        counts = torch.bincount(self.clusters, minlength=len(self.centres))
+        told = {"CRA_centres": float(rank_agreement(self.input_means, self.centres.detach()))}
+        return told | {"occupied": int((counts > 0).sum()), **{f"L_{name}": v for name, v in self.found.items()}}
+
+    def features(self, x: Tensor) -> dict[str, Tensor]:
+        z = self.backbone(x)
+        return {"h": z, "p": soft_assignment(z, self.centres)}
+
+
+def cluster_loss(p: Tensor, q: Tensor, mode: str) -> Tensor:
+    """KL(P || Q) (eq. 4): the code averages over B * K (torch's "mean"), the text sums over clusters (mean over B)."""
+    kl = torch.xlogy(p, p) - torch.xlogy(p, q)
+    return kl.mean() if mode == "code" else kl.sum(1).mean()
+
+
+def rank_loss(centres: Tensor, means: Tensor, scale: float, mode: str) -> Tensor:
+    """L_rank: centres mu [C, m] at `scale` times the distances of the cluster means [C, d]; gradient to mu alone.
+
+    Text: sum of |d_mu - scale d_v|; code: Frobenius norm of the difference, over C. Distances are at least 1e-4.
+    """
+    gap = _distances(centres) - scale * _distances(means.detach())
+    return torch.linalg.norm(gap) / len(centres) if mode == "code" else gap.abs().sum()
+
+
+def isometry_loss(z: Tensor, near: Tensor, gaps: Tensor, inputs: int, mode: str) -> Tensor:
+    """L_LIS: z [N, m], neighbours in the same cluster near [N, k] (-1: none), their distances `gaps` in input space.
+
+    Text: sum of |d_X - d_Z|; code: Frobenius norm, distances divided by the square roots of the dimensions.
+    """
+    index = near.clamp(min=0)
+    d = (z[index] - z.unsqueeze(1)).square().sum(2).clamp(min=1e-12).sqrt()
+    if mode == "code":
+        d, gaps = d / z.shape[1] ** 0.5, gaps / inputs**0.5
+    difference = (gaps - d) * (near >= 0)
+    return torch.linalg.norm(difference) if mode == "code" else difference.abs().sum()
+
+
+def align_loss(z: Tensor, centres: Tensor, clusters: Tensor, before: Tensor, mode: str) -> Tensor:
+    """L_align: distance of each centre [C, m] from the mean of its cluster's latents; sum (text) or mean (code).
+
+    An empty cluster is measured from its previous mean `before` [C, m].
+    """
+    gaps = (centres - cluster_means(z, clusters, before)).square().sum(1).clamp(min=1e-12).sqrt()
+    return gaps.mean() if mode == "code" else gaps.sum()
+
+
+def _distances(points: Tensor) -> Tensor:
+    return squared_distances(points, points).clamp(min=1e-8).sqrt()
+
+
+METHOD = DCRL
