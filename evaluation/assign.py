@@ -1,4 +1,4 @@
-"""Stage `assign`: features.npz -> clusters/{assigner}.npz (rows, clusters) and its record.
+"""Stage `assign`: features.npz -> clusters/{assigner}.npz (rows, clusters; seen_rows, seen) and its record.
 
 python -m evaluation.assign --data results/data/digits --features some/folder/features.npz --assigner kmeans \\
     --protocol full --seed 0 --out some/folder/clusters/kmeans.npz
@@ -29,6 +29,8 @@ def main() -> None:
     name, settings = entry_or_json("assigner", given.assigner)
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
     splits = {"name": protocol_name, "fit": protocol["fit"], "score": protocol["score"]}
+    if "seen" in protocol:
+        splits["seen"] = protocol["seen"]
     record = Record(
         "assign",
         ("evaluation.assign",),
@@ -38,20 +40,24 @@ def main() -> None:
     )
     fit_rows, score_rows = data.rows(protocol["fit"]), data.rows(protocol["score"])
     status, facts = records["train"]["status"], {}
-    clusters = np.full(len(score_rows), -1, dtype=np.int64)
+    seen_rows = data.rows(protocol["seen"]) if "seen" in protocol else score_rows[:0]
+    clusters, seen = (np.full(len(rows), -1, dtype=np.int64) for rows in (score_rows, seen_rows))
     if status == "ok":
         with np.load(given.features) as stored:
-            features = {key: stored[key] for key in stored.files}
+            # Arrays of augmented views have rows of their own; nothing is clustered there.
+            features = {key: stored[key] for key in stored.files if not key.startswith("view")}
         assigner = ALGORITHMS[settings["algorithm"]](settings, data.card["classes"])
         try:
             assigner.fit({key: value[fit_rows] for key, value in features.items()}, given.seed)
             clusters = assigner.predict({key: value[score_rows] for key, value in features.items()})
+            if len(seen_rows):
+                seen = assigner.predict({key: value[seen_rows] for key, value in features.items()})
             facts = assigner.facts()
         except NonFinite as problem:
             status, facts = "non_finite", {"reason": str(problem)}
     out = Path(given.out)
     with whole(out) as file:
-        np.savez(file, rows=score_rows, clusters=clusters)
+        np.savez(file, rows=score_rows, clusters=clusters, seen_rows=seen_rows, seen=seen)
     facts |= {"fitted_on": len(fit_rows), "scored_on": len(score_rows)}
     write_json(out.with_suffix(".json"), {"records": {**records, f"assign/{name}": record.finish(status, **facts)}})
     print(f"{name}: {status}, {len(np.unique(clusters))} clusters in {len(clusters)} rows")

@@ -2,7 +2,12 @@
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import (
+    adjusted_mutual_info_score,
+    adjusted_rand_score,
+    mutual_info_score,
+    normalized_mutual_info_score,
+)
 
 from rules.record import StageError
 
@@ -31,6 +36,7 @@ def clustering_metrics(labels: np.ndarray, clusters: np.ndarray) -> dict[str, fl
         "AMI": float(adjusted_mutual_info_score(labels, clusters, average_method="arithmetic")),
         "AMI_max": float(adjusted_mutual_info_score(labels, clusters, average_method="max")),
         "ARI": float(adjusted_rand_score(labels, clusters)),
+        "mutual_information": float(mutual_info_score(labels, clusters)),
         "occupied_clusters": len(sizes),
         "largest_share": float(sizes.max() / len(labels)),
         "size_entropy": size_entropy,

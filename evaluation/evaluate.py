@@ -5,15 +5,16 @@ python -m evaluation.evaluate --data results/data/digits --features some/folder/
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluation.assigners import NonFinite, prepare
+from evaluation.assigners import Features, NonFinite, fit_kmeans, predict_kmeans, prepare
 from evaluation.clustering import clustering_metrics
 from preparation.catalogue import entry_or_json
-from preparation.prepared import open_prepared
+from preparation.prepared import Prepared, open_prepared
 from rules.record import Record, StageError, read_json, run_stage, write_json
 
 
@@ -55,6 +56,9 @@ def main() -> None:
             continue
         with np.load(path) as stored:
             found = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
+            if len(stored["seen_rows"]):  # rows the model was fitted on, under a name of their own
+                seen = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
+                results[f"clustering/{path.stem}@seen"] = {"status": "ok", **seen}
         results[f"clustering/{path.stem}"] = {"status": "ok", **found}
     if evaluations:
         results |= _of_features(given.features, data, protocol, evaluations, given.seed, status)
@@ -64,12 +68,8 @@ def main() -> None:
 
 
 def _of_features(
-    features_path: str, data: Any, protocol: dict[str, Any], evaluations: dict[str, Any], seed: int, status: str
+    features_path: str, data: Prepared, protocol: dict[str, Any], evaluations: dict[str, Any], seed: int, status: str
 ) -> dict[str, dict[str, Any]]:
-    from evaluation.geometry import geometry  # torch: only where features themselves are evaluated
-    from evaluation.probes import probe
-    from evaluation.similarity import rankme, uniformity
-
     if status != "ok":
         return {name: {"status": status} for name in evaluations}
     with np.load(features_path) as stored:
@@ -79,17 +79,66 @@ def _of_features(
     results = {}
     for name, settings in evaluations.items():
         try:
-            if settings["algorithm"] == "geometry":
-                found = geometry(data.vectors(score), prepare(features, settings)[score])
-            elif settings["algorithm"] == "spread":
-                z = prepare(features, settings)[score]
-                found = {"uniformity": uniformity(z), "effective_rank": rankme(z)}
+            if settings["algorithm"] in OF_SCORED_ROWS:
+                found = OF_SCORED_ROWS[settings["algorithm"]](features, data, score, settings, seed)
             else:
+                from evaluation.probes import probe  # torch: only where it is needed
+
                 found = probe(features, data.labels, train, test, settings, seed)
             results[name] = {"status": "ok", **found, **settings}
         except NonFinite as problem:
             results[name] = {"status": "non_finite", "reason": str(problem)}
     return results
+
+
+def _geometry(
+    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    from evaluation.geometry import GeometryError, centre_rank_agreement, geometry
+
+    x, z = data.vectors(rows), prepare(features, settings)[rows]
+    found = geometry(x, z)
+    if "centres" not in settings:
+        return found
+    classes = data.card["classes"]
+    if settings["centres"] == "argmax":
+        clusters = prepare(features, {"features": "p"})[rows].argmax(1)
+    else:
+        clusters = predict_kmeans(fit_kmeans(z, classes, seed, {"n_init": 20, "init": "k-means++"}), z)
+    try:
+        return found | {"CRA": centre_rank_agreement(x, z, clusters, classes)}
+    except GeometryError as problem:
+        return found | {"CRA_reason": str(problem)}  # an empty cluster has no centre: no number then
+
+
+def _spread(
+    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    from evaluation.similarity import rankme, uniformity
+
+    z = prepare(features, settings)[rows]
+    return {"uniformity": uniformity(z), "effective_rank": rankme(z)}
+
+
+def _similarity(
+    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    from evaluation.similarity import alignment, pair_similarity
+
+    views = tuple(prepare(features, {**settings, "features": f"view{v}_{settings['features']}"}) for v in (1, 2))
+    found = pair_similarity(prepare(features, settings)[rows], data.labels[rows], views)
+    return found | {"alignment": alignment(*views), "pairs_of_views": len(views[0])}
+
+
+def _downstream(
+    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    from evaluation.downstream import downstream
+
+    return downstream(prepare(features, settings)[rows], data.labels[rows], settings)
+
+
+OF_SCORED_ROWS = {"geometry": _geometry, "spread": _spread, "similarity": _similarity, "downstream": _downstream}
 
 
 if __name__ == "__main__":

@@ -3,16 +3,22 @@
 Features are arrays of a finished run, so no probe can touch the backbone or its batch-norm statistics.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from evaluation.assigners import prepare
+from evaluation.svm import low_shot_svm, voc07_svm
+from rules.record import StageError
 
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, d], labels [N]
 
@@ -22,7 +28,7 @@ def linear(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: i
 
     `select` names the epoch that is reported: "last"; "holdout", the best on a stratified tenth of the training rows;
     or "test", the best on the test rows: MIX'EM's released protocol, which selects on test labels and says so in its
-    record.
+    record. Features are those of clean images: papers that train on augmented crops name theirs in docs/methods.md.
     """
     (x, y), (x_test, y_test) = train, test
     if settings["standardise"]:
@@ -40,7 +46,12 @@ def linear(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: i
         layer.weight.normal_(0, 0.01, generator=generator)
         layer.bias.zero_()
     lr, epochs, batch = settings["lr"], settings["epochs"], settings["batch_size"]
-    if settings["optimiser"] == "sgd":
+    optimiser: torch.optim.Optimizer
+    if settings["optimiser"] == "lars":
+        from lightly.utils.lars import LARS  # slow to import, and needed by few probes
+
+        optimiser = LARS(layer.parameters(), lr, settings["momentum"], weight_decay=settings["weight_decay"])
+    elif settings["optimiser"] == "sgd":
         optimiser = torch.optim.SGD(layer.parameters(), lr, settings["momentum"], weight_decay=settings["weight_decay"])
     else:
         optimiser = torch.optim.Adam(layer.parameters(), lr, weight_decay=settings["weight_decay"])
@@ -48,6 +59,9 @@ def linear(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: i
     for epoch in range(epochs):
         if settings["schedule"] == "cosine":
             optimiser.param_groups[0]["lr"] = lr * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
+        if settings["schedule"] == "step":
+            passed = sum(epoch >= milestone for milestone in settings["milestones"])
+            optimiser.param_groups[0]["lr"] = lr * settings["gamma"] ** passed
         order = torch.randperm(len(x), generator=generator) if settings["shuffle"] else torch.arange(len(x))
         for rows in order.split(batch):
             optimiser.zero_grad()
@@ -85,6 +99,29 @@ def knn(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: int)
     return _scores(y_test, torch.cat(predicted).numpy()) | {"k_used": k}
 
 
+def classifier(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Top-1 and top-5 accuracy of a method's own class probabilities p [N, C]: nothing is fitted here."""
+    p, y = test
+    hits = (-p).argsort(1, kind="stable")[:, :5] == y[:, None]
+    return _scores(y, p.argmax(1)) | {"top5": float(hits.any(1).mean())}
+
+
+def logistic(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Logistic regression on standardised features, L2 with inverse strength `C`, by L-BFGS: convex, so no seed counts.
+
+    `converged` says whether the solver stopped by itself within `max_iter` iterations.
+    """
+    (x, y), (x_test, y_test) = train, test
+    if len(np.unique(y)) < 2:
+        raise ProbeError(f"one class only ({y[0]}) in {len(y)} training rows: there is nothing to tell apart")
+    scaler = StandardScaler().fit(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # recorded below
+        model = LogisticRegression(C=settings["C"], max_iter=settings["max_iter"]).fit(scaler.transform(x), y)
+    found = _scores(y_test, model.predict(scaler.transform(x_test)))
+    return found | {"converged": bool(model.n_iter_.max() < settings["max_iter"])}
+
+
 def _predict(layer: torch.nn.Linear, x: torch.Tensor) -> np.ndarray:
     with torch.no_grad():
         return layer(x).argmax(1).numpy()
@@ -100,7 +137,18 @@ def _scores(labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     }
 
 
-ALGORITHMS = {"linear": linear, "knn": knn}
+class ProbeError(StageError):
+    """Rows on which a probe has no meaning."""
+
+
+ALGORITHMS = {
+    "linear": linear,
+    "knn": knn,
+    "logistic": logistic,
+    "classifier": classifier,
+    "voc07_svm": voc07_svm,
+    "low_shot_svm": low_shot_svm,
+}
 
 
 def probe(
@@ -112,6 +160,9 @@ def probe(
     seed: int,
 ) -> dict[str, Any]:
     """Run the probe that `settings` names on rows `train` and `test`; equal rows mean a stratified 80/20 hold-out."""
+    unlabelled = int((labels[train] < 0).sum() + (labels[test] < 0).sum())
+    if unlabelled:
+        raise ProbeError(f"{unlabelled} rows without a label: a probe needs labels, choose a protocol with such splits")
     if np.array_equal(train, test):
         train, test = train_test_split(train, test_size=0.2, stratify=labels[train], random_state=seed)
     x = prepare(features, settings)

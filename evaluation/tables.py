@@ -70,7 +70,8 @@ def build(plan: Mapping[str, Any]) -> Table:
     problems: list[str] = []
     reported = _reported(plan["reported"])
     datasets = list(plan["datasets"].values())
-    datasets += [d for d in dict.fromkeys(key[2] for key in reported) if d not in datasets]
+    renamed = {name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values()}
+    datasets += [d for d in dict.fromkeys(key[2] for key in reported) if d not in datasets and d not in renamed]
     rows = []
     for spec in plan["rows"]:
         for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
@@ -92,7 +93,7 @@ def _row(
     problems: list[str],
 ) -> Row:
     source = spec.get("assigner") or spec.get("evaluation") or ""
-    key = f"clustering/{source}" if "assigner" in spec else source
+    key = f"clustering/{source}{'@seen' if spec.get('seen') else ''}" if "assigner" in spec else source
     row = Row(spec["label"], spec.get("recipe", ""), source, plan["protocols"].get(protocol, ""))
     row.control = bool(spec.get("control"))
     for dataset in datasets:
@@ -142,7 +143,7 @@ def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
     result = stored["results"].get(key, {"status": NOT_RUN})
     if result["status"] != "ok":
         return {}, f"{folder}: {result['status']}; {result.get('reason', '')}"
-    if (assign := stored["records"].get(f"assign/{key.partition('/')[2]}")) is not None:
+    if (assign := stored["records"].get(f"assign/{key.partition('/')[2].removesuffix('@seen')}")) is not None:
         fitted = "+".join(assign["settings"]["protocol"]["fit"])
     else:
         fitted = "+".join(stored["records"]["evaluate"]["settings"]["protocol"]["probe"]["train"])
@@ -162,6 +163,7 @@ def _reported_cell(
     reported: Mapping[tuple, Mapping[str, str]],
 ) -> Cell:
     name = spec.get("reported_metrics", {}).get(metric, metric)
+    dataset = spec.get("reported_dataset", {}).get(dataset, dataset)
     found = reported.get((spec.get("reported"), spec.get("setting", ""), dataset, name))
     if found is None:
         return Cell()

@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from methods.blocks.distributed import rank, world
 from methods.engine.augment import Augment, normalisation
 from methods.engine.batches import training_feed
 from methods.engine.method import DataFacts, Method, build_method
+from methods.engine.seeds import derive
 from preparation.prepared import DataError, Prepared, open_prepared
 from rules.record import Record, read_json, run_stage, whole, write_json
 
+VIEWS = 2000  # images of which two random views are embedded, for statistics of augmented pairs
 BATCH = 1024  # rows per forward pass; no result depends on it, batch norm is in eval mode
 
 
@@ -55,7 +58,10 @@ def main() -> None:
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), rows))
     method.load_state_dict(torch.load(given.model, map_location="cpu", weights_only=True)["method"])
     method.to(device).eval()
-    features = embed(method, data, Augment({}, normalisation(recipe, data.card)), device)
+    statistics = normalisation(recipe, data.card)
+    features = embed(method, data, Augment({}, statistics), device)
+    if method.views == 2 and data.root is None:
+        features |= embed_views(method, data, Augment(recipe["augmentation"], statistics), device)
     if rank():
         return
     out = Path(given.out)
@@ -66,6 +72,22 @@ def main() -> None:
         out / "features.json", {"records": {**records, "embed": record.finish(shapes=shapes, device=str(device))}}
     )
     print(f"{recipe['name']} on {data.card['name']}: {shapes}")
+
+
+def embed_views(method: Method, data: Prepared, augment: Augment, device: torch.device) -> dict[str, np.ndarray]:
+    """Embeddings of two random views of up to VIEWS images, evenly spaced: view1_z, view2_z, ... (all but h and p)."""
+    rows = np.unique(np.linspace(0, len(data.images) - 1, min(VIEWS, len(data.images))).astype(int))
+    images = training_feed(data, rows, None, torch.device("cpu")).pixels
+    found = {}
+    with torch.inference_mode():
+        for view in (1, 2):
+            generator = torch.Generator().manual_seed(derive(0, "views", view))
+            parts: dict[str, list[Tensor]] = {}
+            for batch in images.split(BATCH):
+                for name, values in method.features(augment(batch, generator).to(device)).items():
+                    parts.setdefault(name, []).append(values.float().cpu())
+            found |= {f"view{view}_{name}": torch.cat(values).numpy() for name, values in parts.items()}
+    return {name: values for name, values in found.items() if name.partition("_")[2] not in ("h", "p")}
 
 
 def embed(method: Method, data: Prepared, plain: Augment, device: torch.device) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
@@ -21,7 +22,7 @@ from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve_or_json, train_splits
 from methods.engine.seeds import derive
 from preparation.catalogue import entry_or_json
-from preparation.prepared import open_prepared
+from preparation.prepared import Prepared, open_prepared
 from rules.record import Record, StageError, read_json, run_stage, whole, write_json
 
 
@@ -48,6 +49,8 @@ def main() -> None:
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
     splits = train_splits(recipe, protocol)
     rows = data.rows(splits)
+    if "labels" in recipe:
+        rows = labelled_rows(data, rows, recipe["labels"])
     base = _read_base(recipe, given.base)
     settings = {"recipe": recipe, "protocol": {"name": protocol_name, "train": splits}}
     inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
@@ -116,6 +119,25 @@ def main() -> None:
     write_json(out / "train.json", {"records": {"prepare": data.card["record"], "train": own}})
     state.remove()
     print(f"{recipe['name']} on {data.card['name']}, seed {given.seed}: {own['status']}, {own['epochs']} epochs")
+
+
+def labelled_rows(data: Prepared, rows: np.ndarray, wanted: dict[str, Any]) -> np.ndarray:
+    """The part of `rows` whose labels may be used: a share of each class, the same for every seed, or listed files."""
+    if "list" in wanted:
+        path = Path(os.environ.get("BENCH_DATA_ROOT", ""), wanted["list"])
+        if not path.is_file() or data.root is None:
+            raise StageError(f"labels.list: {path} must be a file, and the data set one of image files")
+        names = set(path.read_text(encoding="utf-8").split())
+        kept = [row for row in rows if Path(str(data.images[row])).name in names]
+        if len(kept) != len(names):
+            raise StageError(f"{path}: {len(names)} files named, {len(kept)} of them are in the training splits")
+        return np.array(kept)
+    generator = np.random.default_rng(0)
+    kept = []
+    for label in np.unique(data.labels[rows][data.labels[rows] >= 0]):
+        own = generator.permutation(rows[data.labels[rows] == label])
+        kept.append(own[: max(1, round(wanted["fraction"] * len(own)))])
+    return np.sort(np.concatenate(kept))
 
 
 def fabric_precision(wanted: str, device: str) -> str:

@@ -26,9 +26,12 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
     """Read the data set that `spec` (config/datasets) describes.
 
     `root`: folder of the official files, needed by every source but "digits". With `subset` in the spec only so many
-    rows are kept, drawn stratified with a fixed seed, each split in proportion.
+    rows are kept, drawn stratified with a fixed seed, each split in proportion; with `official` the splits are the
+    source's own, and `splits` cuts their rows anew, in order.
     """
-    raw = READERS[spec["source"]](spec, root, download)
+    raw = READERS[spec["source"]](spec | {"splits": spec.get("official", spec["splits"])}, root, download)
+    if "official" in spec:
+        raw = raw._replace(splits=dict(spec["splits"]), notes=raw.notes | {"split": "the official rows cut anew"})
     return _subset(raw, spec["subset"]) if "subset" in spec else raw
 
 
@@ -56,7 +59,10 @@ def read_digits(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
 
 
 def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
-    """A data set class of torchvision that holds `data` and `targets` (MNIST and its kin); it checks the md5 sums."""
+    """A data set class of torchvision (MNIST and its kin, USPS, CIFAR, STL10); torchvision checks the md5 sums.
+
+    `coarse`: CIFAR-100's 20 superclasses in place of its classes. Images without labels (STL10's) have label -1.
+    """
     import torchvision.datasets
 
     if root is None:
@@ -70,7 +76,8 @@ def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool)
     images, labels, splits = [], [], {}
     for split in spec["splits"]:
         try:
-            part = kind(root, train=split == "train", download=download or packed)
+            choice = {"split": split} if spec["class"] in SPLIT_BY_NAME else {"train": split == "train"}
+            part = kind(root, **choice, download=download or packed)
         except (RuntimeError, OSError) as problem:
             raise DataError(
                 f"torchvision.datasets.{spec['class']} found no usable files under {root} ({problem}); "
@@ -78,10 +85,29 @@ def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool)
                 "a network"
             ) from None
         data = np.asarray(part.data)
+        if spec["class"] in SPLIT_BY_NAME:
+            data = data.transpose(0, 2, 3, 1)  # STL10 comes as [N, C, H, W]
         images.append(data[..., None] if data.ndim == 3 else data)
-        labels.append(np.asarray(part.targets))
+        found = part.labels if spec["class"] in SPLIT_BY_NAME else part.targets
+        labels.append(_coarse(part, split) if spec.get("coarse") else np.asarray(found))
         splits[split] = len(data)
     return Raw(np.concatenate(images), np.concatenate(labels), splits, f"torchvision.datasets.{spec['class']}", {})
+
+
+SPLIT_BY_NAME = ("STL10",)
+
+
+def _coarse(part: Any, split: str) -> np.ndarray:
+    """Superclass of every image, from the official pickle itself; each of the 20 must have exactly 5 classes."""
+    import pickle
+
+    with open(Path(part.root, part.base_folder, split), "rb") as file:
+        stored = pickle.load(file, encoding="latin1")
+    coarse, fine = np.asarray(stored["coarse_labels"]), np.asarray(stored["fine_labels"])
+    sizes = [len(np.unique(fine[coarse == label])) for label in np.unique(coarse)]
+    if sizes != [5] * 20:
+        raise DataError(f"CIFAR-100 {split}: superclasses with {sorted(set(sizes))} classes found, 20 with 5 expected")
+    return coarse
 
 
 def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:

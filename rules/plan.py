@@ -68,22 +68,28 @@ class Plan:
         found: dict[Run, None] = {}
         for table in self.tables.values():
             for row in table["rows"]:
-                for run in self.row_runs(row):
+                for run in self.row_runs(table, row):
                     if (base := self.base(run)) is not None:
                         found[base] = None
                     found[run] = None
         return list(found)
 
-    def row_runs(self, row: dict[str, Any]) -> list[Run]:
-        """The runs behind one table row, none for a row of reported values only."""
+    def row_runs(self, table: dict[str, Any], row: dict[str, Any]) -> list[Run]:
+        """The runs behind one row of a table, none for a row of reported values only."""
         if "recipe" not in row:
             return []
         return [
             Run(dataset, protocol, row["recipe"], seed)
-            for dataset in self.config["datasets"]
-            for protocol in self.config["protocols"]
+            for dataset in self._of(table, "datasets")
+            if dataset in row.get("datasets", [dataset])
+            for protocol in self._of(table, "protocols")
+            if protocol == row.get("protocol", protocol)
             for seed in self.config["seeds"]
         ]
+
+    def _of(self, table: dict[str, Any], key: str) -> list[str]:
+        """The data sets or protocols of a table: its own, or the suite's."""
+        return table.get(key, self.config[key])
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def _recipe(self, name: str, dataset: str) -> str:
@@ -142,7 +148,8 @@ class Plan:
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
-        runs = dict.fromkeys(run for row in self.tables[name]["rows"] for run in self.row_runs(row))
+        table = self.tables[name]
+        runs = dict.fromkeys(run for row in table["rows"] for run in self.row_runs(table, row))
         return [f"{self.results}/{run.path}/metrics.json" for run in runs]
 
     def gpus(self) -> int:
@@ -197,6 +204,8 @@ class Plan:
     def _assign(self, run: Run, assigner: str) -> tuple[dict, dict, int]:
         protocol = catalogue.entry("protocol", run.protocol)
         splits = {"name": run.protocol, "fit": protocol["fit"], "score": protocol["score"]}
+        if "seen" in protocol:
+            splits["seen"] = protocol["seen"]
         settings = {"assigner": {"name": assigner, **catalogue.entry("assigner", assigner)}, "protocol": splits}
         return settings, {"features": self.stage("embed", run).fingerprint}, run.seed
 
@@ -243,7 +252,7 @@ class Plan:
         for row in table["rows"]:
             runs = [
                 {"folder": f"{self.results}/{run.path}", "expected": self.expected(run), **run.__dict__}
-                for run in self.row_runs(row)
+                for run in self.row_runs(table, row)
             ]
             rows.append({**row, "runs": runs})
         return {
@@ -252,8 +261,8 @@ class Plan:
             "reported": self._reported(table),
             "suite": self.config["suite"],
             "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
-            "datasets": {d: catalogue.entry("data set", d)["title"] for d in self.config["datasets"]},
-            "protocols": {p: catalogue.entry("protocol", p)["title"] for p in self.config["protocols"]},
+            "datasets": {d: catalogue.entry("data set", d)["title"] for d in self._of(table, "datasets")},
+            "protocols": {p: catalogue.entry("protocol", p)["title"] for p in self._of(table, "protocols")},
             "rows": rows,
         }
 
@@ -295,6 +304,9 @@ class Plan:
         where = f"config/tables/{name}.yaml"
         for metric in table["metrics"]:
             catalogue.require(f"metric in {where}", metric, catalogue.names("metric"))
+        for key, kind in (("datasets", "data set"), ("protocols", "protocol")):
+            for value in self._of(table, key):
+                catalogue.require(f"{kind} in {where}", value, catalogue.names(kind))
         for row in table["rows"]:
             at = f"{where}, row {row['label']!r}"
             if "recipe" not in row:

@@ -109,7 +109,7 @@ def train(
             method.train()
             for step, index, views in images.epoch(order, epoch, first_step, augment, method.views):
                 for group in optimiser.param_groups:
-                    group["lr"] = rate(epoch * order.steps + step)
+                    group["lr"] = rate(epoch * order.steps + step) * group.get("scale", 1.0)
                 context.step = epoch * order.steps + step
                 torch.manual_seed(derive(seed, "before_step", epoch, step))
                 method.before_step(context)

@@ -11,12 +11,20 @@ from torch import nn
 def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.optim.Optimizer:
     """`settings`: a recipe's `optimiser`. Parameters without gradient are left out.
 
-    With `exclude_bias_and_norm` parameters of one dimension (biases, norm layers) get no weight decay, and in LARS no
+    With `head_lr` everything but the backbone learns at that rate, its group holding the ratio as `scale`. With
+    `exclude_bias_and_norm` parameters of one dimension (biases, norm layers) get no weight decay, and in LARS no
     adaptation of their rate.
     """
     learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
     lr, decay, momentum = settings["lr"], settings["weight_decay"], settings.get("momentum", 0.0)
     groups: list[dict[str, Any]] = [{"params": learned, "weight_decay": decay}]
+    if "head_lr" in settings:
+        trunk = {id(parameter) for parameter in module.backbone.parameters()}
+        groups = [
+            {"params": [p for p in learned if id(p) in trunk], "weight_decay": decay},
+            {"params": [p for p in learned if id(p) not in trunk], "weight_decay": decay},
+        ]
+        groups[1]["scale"] = settings["head_lr"] / lr
     if settings.get("exclude_bias_and_norm"):
         flat = [parameter for parameter in learned if parameter.ndim <= 1]
         groups = [

@@ -69,10 +69,12 @@ def resolve_or_json(text: str, dataset: str) -> dict[str, Any]:
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` laid over `below`, dictionaries key by key; neither is changed."""
+    """`above` laid over `below`, dictionaries key by key; neither is changed. A new backbone brings a whole network."""
     result = dict(below)
     for key, value in above.items():
-        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+        # Another backbone has other keys: nothing of the network below it stays.
+        whole = key == "network" and isinstance(value, Mapping) and "backbone" in value
+        if not whole and isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
             result[key] = merge(result[key], value)
         else:
             result[key] = value

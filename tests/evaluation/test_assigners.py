@@ -139,3 +139,25 @@ def test_more_clusters_than_rows_is_named(name):
     x, _ = blobs(rows=3)
     with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
         assigner(name).fit({"h": x}, seed=0)
+
+
+@pytest.mark.parametrize("name", ["kmeans_raw", "kmeans_dec", "kmeans"])
+def test_identical_rows_with_as_many_clusters(name):
+    x = np.ones((6, 3), dtype=np.float32)
+    model = assigner(name, classes=6)
+    model.fit({"h": x}, seed=0)
+    assert len(np.unique(model.predict({"h": x}))) == 1  # one distinct point is one cluster, whatever K
+    assert model.facts()["inertia"] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "gmm", "spectral", "agglomerative", "sinkhorn"])
+def test_fewer_rows_than_clusters_are_refused(name):
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner(name).fit({"h": blobs(rows=3)[0]}, seed=0)
+
+
+def test_kmeans_of_five_thousand_clusters_predicts():
+    x = np.random.default_rng(0).normal(size=(6000, 4)).astype(np.float32)
+    model = assigner("kmeans_raw", clusters=5000, n_init=1, max_iter=2)
+    model.fit({"h": x}, seed=0)
+    assert len(np.unique(model.predict({"h": x}))) == 5000

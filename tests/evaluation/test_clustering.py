@@ -128,7 +128,11 @@ def test_meaningless_input_is_refused(labels, clusters, message):
 
 def test_table_metrics_exist():
     x = np.random.default_rng(0).normal(size=(20, 3))
-    produced = set(clustering_metrics(Y, C)) | set(geometry(x, x[:, :2])) | {"uniformity", "effective_rank"}
+    produced = (
+        set(clustering_metrics(Y, C)) | set(geometry(x, x[:, :2])) | {"uniformity", "effective_rank", "alignment"}
+    )
+    produced |= {"CRA", "MLP", "RFC", "SVM", "LR", "mAP", "top5", "augmented", "same_class", "different_class"}
+    produced |= {f"mAP@{k}" for k in catalogue.entry("evaluation", "lowshot_svm")["shots"]}
     assert set(catalogue.names("metric")) <= produced
 
 

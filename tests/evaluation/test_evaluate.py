@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evaluation.evaluate import main
-from evaluation.geometry import geometry
+from evaluation.geometry import centre_rank_agreement, geometry
 from preparation.prepared import open_prepared
 from rules.record import run_stage
 
@@ -18,12 +18,12 @@ def run(digits_200, tmp_path, monkeypatch):
     data = open_prepared(digits_200)
     h = data.images.reshape(200, -1)[:, 20:30].astype(np.float32)
 
-    def evaluate(*evaluations, status="ok", features=h):
-        np.savez(tmp_path / "features.npz", h=features)
+    def evaluate(*evaluations, status="ok", features=h, protocol="full", **more):
+        np.savez(tmp_path / "features.npz", h=features, **more)
         records = {"prepare": {}, "train": {"status": status}, "embed": {"fingerprint": "e"}}
         (tmp_path / "features.json").write_text(json.dumps({"records": records}))
         words = ["--data", digits_200, "--features", tmp_path / "features.npz", "--evaluations", *evaluations]
-        words += ["--protocol", "full", "--seed", 0, "--out", tmp_path / "metrics.json"]
+        words += ["--protocol", protocol, "--seed", 0, "--out", tmp_path / "metrics.json"]
         monkeypatch.setattr(sys, "argv", ["evaluate", *map(str, words)])
         run_stage(main)
         return json.loads((tmp_path / "metrics.json").read_text())["results"]
@@ -50,3 +50,27 @@ def test_failed_runs_and_features_that_are_not_finite_are_recorded(run):
     found = evaluate("knn", "geometry", features=broken)
     assert {name: result["status"] for name, result in found.items()} == {"knn": "non_finite", "geometry": "non_finite"}
     assert "not finite in 1 of 200 rows" in found["knn"]["reason"]
+
+
+def test_rank_of_centres_downstream_and_similarity_of_views(run):
+    evaluate, data, h = run
+    p = np.eye(10, dtype=np.float32)[data.labels]
+    z = h / 255 + 0.1
+    more = {"p": p, "z": z, "view1_z": z, "view2_z": z}
+    found = evaluate("geometry_argmax", "geometry_kmeans", "similarity", **more)
+    x = data.vectors(np.arange(160, 200))
+    expected = centre_rank_agreement(x, h[160:], data.labels[160:], 10)
+    assert found["geometry_argmax"]["CRA"] == pytest.approx(expected)
+    assert 0.1 <= found["geometry_kmeans"]["CRA"] <= 1
+    assert evaluate("downstream_021", protocol="all")["downstream_021"]["SVM"] > 0.3
+    assert found["similarity"]["augmented"] == pytest.approx(1)  # both views are the image itself
+    assert found["similarity"]["alignment"] == pytest.approx(0)
+    assert found["similarity"]["same_class"] > found["similarity"]["different_class"]
+
+
+def test_an_empty_cluster_has_no_rank(run):
+    evaluate, data, _ = run
+    p = np.eye(10, dtype=np.float32)[np.minimum(data.labels, 8)]
+    found = evaluate("geometry_argmax", p=p)["geometry_argmax"]
+    assert "CRA" not in found
+    assert "empty: [9]" in found["CRA_reason"]

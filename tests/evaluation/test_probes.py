@@ -8,6 +8,8 @@ from evaluation.probes import probe
 from preparation import catalogue
 from tests.evaluation.test_assigners import blobs
 
+ACCURATE = ("linear", "knn", "logistic")  # probes that report an accuracy of features
+
 
 def by_loops(bank, labels, x, k, temperature):
     """Weighted kNN in plain floats."""
@@ -39,9 +41,7 @@ def test_knn_with_k_above_the_bank_is_clipped_and_recorded():
     assert found["k_used"] == 40
 
 
-PROBES = [
-    n for n in catalogue.names("evaluation") if catalogue.entry("evaluation", n)["algorithm"] in probes.ALGORITHMS
-]
+PROBES = [n for n in catalogue.names("evaluation") if catalogue.entry("evaluation", n)["algorithm"] in ACCURATE]
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -85,3 +85,41 @@ def test_random_features_give_chance():
         {"h": x}, y, np.arange(400), np.arange(400, 600), catalogue.entry("evaluation", "linear_mixem"), seed=0
     )
     assert abs(found["ACC"] - 0.25) < 0.12
+
+
+def test_class_probabilities_are_scored_as_they_are():
+    settings = catalogue.entry("evaluation", "classifier")
+    p = np.tile(np.arange(7, 0, -1) / 28, (4, 1)).astype(np.float32)  # class 0 first, class 6 last
+    found = probe({"p": p}, np.array([0, 4, 5, 6]), np.arange(2), np.arange(4), settings, seed=0)
+    assert (found["ACC"], found["top5"]) == (0.25, 0.5)
+
+
+def test_rows_without_labels_are_refused():
+    x, y = blobs(rows=40)
+    y = y.copy()
+    y[3] = -1
+    with pytest.raises(probes.ProbeError, match="1 rows without a label"):
+        probe({"h": x}, y, np.arange(30), np.arange(30, 40), catalogue.entry("evaluation", "knn"), seed=0)
+
+
+def test_one_test_row_and_one_class():
+    x, y = blobs(rows=41)
+    for name in ("knn", "logistic", "linear"):
+        settings = catalogue.entry("evaluation", name)
+        assert probe({"h": x}, y, np.arange(40), np.arange(40, 41), settings, seed=0)["n"] == 1
+    same = np.zeros(41, dtype=int)
+    found = probe({"h": x}, same, np.arange(40), np.arange(40, 41), catalogue.entry("evaluation", "knn"), seed=0)
+    assert found["ACC"] == 1
+    with pytest.raises(probes.ProbeError, match="one class only"):
+        probe({"h": x}, same, np.arange(40), np.arange(40, 41), catalogue.entry("evaluation", "logistic"), seed=0)
+
+
+def test_linear_step_schedule_falls_at_its_milestones():
+    """After a milestone a rate of nearly nothing leaves the layer where it was."""
+    x, y = blobs(rows=200)
+    settings = catalogue.entry("evaluation", "linear_imagenet") | {"lr": 0.05, "gamma": 1e-9, "milestones": [3]}
+    found = [
+        probe({"h": x}, y, np.arange(150), np.arange(150, 200), settings | {"epochs": epochs}, seed=0)["NMI"]
+        for epochs in (3, 30)
+    ]
+    assert found[0] == found[1]
