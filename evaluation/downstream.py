@@ -29,8 +29,8 @@ def downstream(x: np.ndarray, labels: np.ndarray, settings: Mapping[str, Any]) -
     """
     if len(np.unique(labels)) > len(labels) // 5 or np.unique(labels, return_counts=True)[1].min() < 2:
         raise DownstreamError(
-            f"{len(labels)} rows of {len(np.unique(labels))} classes are too few for stratified 80/20 splits: each part "
-            "needs every class; score more rows"
+            f"{len(labels)} rows of {len(np.unique(labels))} classes are too few for stratified 80/20 splits: each "
+            "part needs every class; score more rows"
         )
     accuracies: dict[str, list[float]] = {}
     for seed in range(settings["splits"]):
