@@ -5,9 +5,6 @@ the mean over seeds with the sample standard deviation (n - 1) and n. A result w
 stale: it is named and left out, never printed.
 """
 
-import csv
-import io
-import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +24,7 @@ class Cell:
     reported: float | None = None
     reported_std: float | None = None
     reported_note: str = ""
+    band: float | None = None  # how far from the paper's value ours may lie, in printed units
     rank: int | None = None  # 1 best, 2 second among our rows that are no controls
 
     @property
@@ -37,6 +35,24 @@ class Cell:
     def std(self) -> float | None:
         """Sample standard deviation, None below two runs."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.mean is None or self.reported is None else self.mean - self.reported
+
+    @property
+    def verdict(self) -> str:
+        """Where our mean lies in the band around the paper's value; empty without a value of the paper."""
+        if self.reported is None:
+            return ""
+        if self.difference is None:
+            return NOT_RUN
+        if self.band is None:
+            return "no band"
+        if abs(self.difference) <= self.band:
+            return "within"
+        return "above" if self.difference > 0 else "below"
 
 
 @dataclass
@@ -63,6 +79,7 @@ class Table:
     rows: list[Row]
     note: str
     problems: list[str]  # stale and diverged runs, named
+    verdicts: bool = False  # whether the table compares with the paper cell by cell
 
 
 def build(plan: Mapping[str, Any]) -> Table:
@@ -80,7 +97,9 @@ def build(plan: Mapping[str, Any]) -> Table:
     for dataset in datasets:
         for metric, facts in plan["metrics"].items():
             _rank([row.cells[dataset, metric] for row in rows if not row.control], facts)
-    return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", list(dict.fromkeys(problems)))
+    named = list(dict.fromkeys(problems))
+    verdicts = bool(plan.get("verdicts"))
+    return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", named, verdicts)
 
 
 def _row(
@@ -98,7 +117,11 @@ def _row(
     row.control = bool(spec.get("control"))
     for dataset in datasets:
         for metric in plan["metrics"]:
+            if metric not in spec.get("metrics", plan["metrics"]):
+                row.cells[dataset, metric] = Cell()
+                continue
             row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
+            row.cells[dataset, metric].band = spec.get("bands", {}).get(dataset, {}).get(metric)
     for run in runs:
         dataset = plan["datasets"][run["dataset"]]
         found, problem = _read_run(run, key)
@@ -107,7 +130,7 @@ def _row(
             row.notes.append(f"{dataset} seed {run['seed']}: {problem.split(': ', 1)[1].split(';')[0]}")
             continue
         for metric, facts in plan["metrics"].items():
-            if metric in found["result"]:
+            if metric in found["result"] and metric in spec.get("metrics", plan["metrics"]):
                 row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
         row.fitted_on = found["fitted_on"]
         if found["result"].get("degenerate"):
@@ -184,125 +207,3 @@ def _rank(cells: list[Cell], facts: Mapping[str, Any]) -> None:
     for cell in cells:
         if cell.mean is not None and (position := means.index(round(cell.mean, facts["digits"]))) < 2:
             cell.rank = position + 1
-
-
-# ---- printing
-
-HEADS = ("method", "recipe", "assigner", "protocol", "fitted on")
-
-
-def to_csv(table: Table) -> str:
-    """Wide CSV: per data set and metric our mean, std and n, and the paper's mean and std where the paper has any."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = _columns(table)
-    head = [*HEADS]
-    for dataset, metric in columns:
-        head += [f"{dataset} {metric}{suffix}" for suffix in ("", " std", " n")]
-        if _has_reported(table, dataset, metric):
-            head += [f"{dataset} {metric} paper", f"{dataset} {metric} paper std"]
-    writer.writerow([*head, "notes"])
-    for row in table.rows:
-        line = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
-        for dataset, metric in columns:
-            cell, digits = row.cells[dataset, metric], table.metrics[metric]["digits"]
-            line += [_number(cell.mean, digits), _number(cell.std, digits), str(len(cell.values) or "")]
-            if _has_reported(table, dataset, metric):
-                line += [_number(cell.reported, digits), _number(cell.reported_std, digits)]
-        writer.writerow([*line, "; ".join(_notes(row))])
-    return text.getvalue()
-
-
-def to_markdown(table: Table) -> str:
-    """One Markdown table; ours as mean ± std (n), the paper's in brackets, best bold, second best underlined."""
-    columns = _columns(table)
-    lines = [f"# {table.title}", ""]
-    heads = [*HEADS, *(f"{dataset} {table.metrics[metric]['title']}" for dataset, metric in columns), "notes"]
-    lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    for row in table.rows:
-        cells = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
-        for dataset, metric in columns:
-            cells.append(
-                _cell_text(
-                    row.cells[dataset, metric], table.metrics[metric]["digits"], ("**", "**"), ("<u>", "</u>"), "±"
-                )
-            )
-        lines.append("| " + " | ".join([*cells, "; ".join(_notes(row))]) + " |")
-    return "\n".join([*lines, "", _legend(table), ""])
-
-
-def to_tex(table: Table) -> str:
-    """A LaTeX tabular for the booktabs package, marked as the Markdown."""
-    columns = _columns(table)
-    heads = [
-        "method",
-        "protocol",
-        *(f"{_tex(dataset)} {_tex(table.metrics[metric]['title'])}" for dataset, metric in columns),
-    ]
-    lines = [f"% {table.title}", f"\\begin{{tabular}}{{ll{'r' * len(columns)}}}", "\\toprule"]
-    lines += [" & ".join(heads) + " \\\\", "\\midrule"]
-    for row in table.rows:
-        cells = [_tex(row.label), _tex(row.protocol)]
-        for dataset, metric in columns:
-            text = _cell_text(
-                row.cells[dataset, metric],
-                table.metrics[metric]["digits"],
-                ("\\textbf{", "}"),
-                ("\\underline{", "}"),
-                "$\\pm$",
-            )
-            cells.append(text)
-        lines.append(" & ".join(cells) + " \\\\")
-    legend = "\n".join(f"% {line}" for line in _legend(table).splitlines())
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", legend, ""])
-
-
-def _columns(table: Table) -> list[tuple[str, str]]:
-    """Columns that hold a value of ours or of the paper."""
-    pairs = [(dataset, metric) for dataset in table.datasets for metric in table.metrics]
-    return [
-        pair
-        for pair in pairs
-        if any(row.cells[pair].values or row.cells[pair].reported is not None for row in table.rows)
-    ] or pairs
-
-
-def _has_reported(table: Table, dataset: str, metric: str) -> bool:
-    return any(row.cells[dataset, metric].reported is not None for row in table.rows)
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def _cell_text(cell: Cell, digits: int, best: tuple[str, str], second: tuple[str, str], plus: str) -> str:
-    parts = []
-    if cell.mean is not None:
-        text = _number(cell.mean, digits)
-        if cell.std is not None:
-            text += f" {plus} {_number(cell.std, digits)}"
-        before, after = {1: best, 2: second}.get(cell.rank, ("", ""))
-        parts.append(f"{before}{text}{after} ({len(cell.values)})")
-    if cell.reported is not None:
-        std = f" {plus} {_number(cell.reported_std, digits)}" if cell.reported_std is not None else ""
-        parts.append(f"[{_number(cell.reported, digits)}{std}]")
-    return " ".join(parts)
-
-
-def _notes(row: Row) -> list[str]:
-    """The row's notes and those of its reported values, without repetition."""
-    return list(dict.fromkeys([*row.notes, *(cell.reported_note for cell in row.cells.values() if cell.reported_note)]))
-
-
-def _legend(table: Table) -> str:
-    text = (
-        "Ours: mean ± sample standard deviation over seeds, number of runs in parentheses; best bold, second best "
-        "underlined, controls left out. [ ]: the value printed in the paper, under the paper's own protocol. Percent."
-    )
-    return f"{text}\n{table.note}" if table.note else text
-
-
-def _tex(text: str) -> str:
-    for character in "&%_#":
-        text = text.replace(character, f"\\{character}")
-    return text

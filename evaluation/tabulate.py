@@ -7,7 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from evaluation.tables import build, to_csv, to_markdown, to_tex
+from evaluation.layouts import to_csv, to_markdown, to_tex
+from evaluation.tables import build
 from rules.record import StageError, read_json, run_stage, whole
 
 

@@ -257,7 +257,7 @@ class Plan:
             rows.append({**row, "runs": runs})
         return {
             "name": name,
-            **{key: table.get(key) for key in ("title", "note")},
+            **{key: table.get(key) for key in ("title", "note", "verdicts")},
             "reported": self._reported(table),
             "suite": self.config["suite"],
             "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},

@@ -149,3 +149,72 @@ def test_seeds_differ_and_repeat(train, digits_200, tmp_path):
     name = "layers.0.weight"
     assert torch.equal(a[name], b[name])
     assert not torch.equal(a[name], c[name])
+
+
+def test_fine_tuning_uses_a_share_of_the_labels_at_two_rates(train, digits_200, tmp_path):
+    import numpy as np
+
+    from methods.engine.method import DataFacts, build_method
+    from methods.engine.optim import build_optimiser
+    from methods.train import labelled_rows
+    from preparation.prepared import open_prepared
+
+    data = open_prepared(digits_200)
+    rows = labelled_rows(data, np.arange(160), {"fraction": 0.1})
+    assert np.bincount(data.labels[rows]).tolist() == [2] * 10
+    assert len(labelled_rows(data, np.arange(160), {"fraction": 0.001})) == 10  # at least one of each class
+    base = tmp_path / "base"
+    assert train(digits_200, small("simclr_base"), base).returncode == 0
+    changes = {
+        "network": {"widths": [8, 16]},
+        "schedule": {"epochs": 3, "milestones": [1]},
+        "labels": {"fraction": 0.1},
+    }
+    recipe = resolve("finetune", "digits_200", {"batch_size": 64, **changes})
+    done = train(digits_200, canonical_json(recipe), tmp_path / "tuned", "--base", base / "model.pt")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "tuned" / "train.json").read_text())["records"]["train"]
+    assert record["settings"]["protocol"]["train"] == ["train"]  # never the test split, whatever the protocol
+    before, after = (torch.load(p / "model.pt", weights_only=True)["backbone"] for p in (base, tmp_path / "tuned"))
+    assert any(not torch.equal(before[key], after[key]) for key in before)  # the trunk learns too
+    method = build_method(recipe, DataFacts(10, (8, 8, 1), 20))
+    groups = build_optimiser(recipe["optimiser"], method).param_groups
+    assert [group.get("scale", 1) for group in groups] == [1, 250]
+    assert sum(len(group["params"]) for group in groups) == len(list(method.parameters()))
+
+
+def test_a_family_inherits_encoder_and_decoder(train, digits_200, tmp_path):
+    mlp = {"network": {"widths": [16, 4]}, "batch_size": 64}
+    base = tmp_path / "ae"
+    recipe = resolve("autoencoder", "digits_200", {**mlp, "schedule": {"epochs": 2}})
+    assert train(digits_200, canonical_json(recipe), base).returncode == 0
+    recipe = resolve("idec", "digits_200", {**mlp, "schedule": {"epochs": 0}})
+    done = train(digits_200, canonical_json(recipe), tmp_path / "idec", "--base", base / "model.pt")
+    assert done.returncode == 0, done.stderr
+    before, after = (torch.load(p / "model.pt", weights_only=True)["method"] for p in (base, tmp_path / "idec"))
+    shared = [key for key in before if key.startswith(("backbone.", "decoder."))]
+    assert len(shared) == 8
+    assert all(torch.equal(before[key], after[key]) for key in shared)
+    wider = resolve("idec", "digits_200", {**mlp, "network": {"widths": [17, 4]}, "schedule": {"epochs": 0}})
+    done = train(digits_200, canonical_json(wider), tmp_path / "wider", "--base", base / "model.pt")
+    assert "its backbone does not fit this recipe's network" in only_error(done)
+
+
+def test_embedding_holds_two_views_of_some_images(train, digits_200, tmp_path, monkeypatch):
+    import numpy as np
+
+    from methods import embed
+
+    assert train(digits_200, small("simclr_base"), tmp_path).returncode == 0
+    monkeypatch.setattr(embed, "VIEWS", 50)
+    words = ["embed", "--data", digits_200, "--model", tmp_path / "model.pt", "--out", tmp_path, "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", list(map(str, words)))
+    embed.main()
+    with np.load(tmp_path / "features.npz") as stored:
+        found = {name: stored[name] for name in stored.files}
+    assert set(found) == {"h", "z", "view1_z", "view2_z"}
+    assert found["view1_z"].shape == (50, found["z"].shape[1])
+    unit = {name: z / np.linalg.norm(z, axis=1, keepdims=True) for name, z in found.items()}
+    assert not np.allclose(unit["view1_z"], unit["view2_z"])
+    paired = (unit["view1_z"] * unit["view2_z"]).sum(1).mean()
+    assert paired > (unit["view1_z"] * np.roll(unit["view2_z"], 1, axis=0)).sum(1).mean()  # rows belong together

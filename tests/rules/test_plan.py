@@ -104,3 +104,29 @@ def test_yaml_keys_that_stand_twice_are_an_error(tmp_path):
         catalogue.read_yaml(path)
     path.write_text("rate: 1e-3\nword: 1e\n")
     assert catalogue.read_yaml(path) == {"rate": 0.001, "word": "1e"}
+
+
+def test_a_table_may_have_its_own_data_sets_and_protocols():
+    plan = Plan(config(tables=["dcrl_table2", "mixem_table4"], datasets=["stl10", "cifar10"], seeds=[0], overrides={}))
+    paths = {run.path for run in plan.runs()}
+    assert "runs/mnist_full/holdout/dcrl/seed0" in paths
+    assert "runs/stl10/unlabeled/mixem/seed0" in paths
+    assert not any(
+        path.startswith(("runs/cifar10/unlabeled", "runs/stl10/holdout", "runs/stl10/full/dcrl")) for path in paths
+    )
+    run = Run("mnist_full", "holdout", "dcrl", 0)
+    assert plan.stage("assign/argmax", run).settings["protocol"]["seen"] == ["fit"]
+    assert plan.base(run) == Run("mnist_full", "holdout", "autoencoder", 0)
+
+
+def test_a_base_may_come_from_another_data_set():
+    plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
+    run = Run("mnist_test", "all", "dcrl-ae_full", 0)
+    assert plan.base(run) == Run("mnist_full", "all", "autoencoder", 0)
+
+
+def test_photographs_replace_the_network_of_digits():
+    plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
+    network = plan.recipe(Run("stl10", "full", "mixem", 0))["network"]
+    assert network == {"backbone": "resnet18", "stem": "imagenet"}
+    assert plan.recipe(Run("digits", "full", "mixem", 0))["network"]["backbone"] == "convnet"
