@@ -187,7 +187,7 @@ class DCRL(Method):
             gradients = self._structure_gradient(context, fresh)
         parameters = self._structure_parameters()
         if self.optimiser is None:
-            self.optimiser = torch.optim.Adam(parameters, self.structure_lr)
+            self.optimiser = torch.optim.Adam(parameters, self.structure_lr, fused=True)
             if self.pending:
                 self.optimiser.load_state_dict(self.pending)
         for parameter, gradient in zip(parameters, gradients, strict=True):

@@ -9,6 +9,8 @@ import numpy as np
 from preparation.prepared import DataError
 
 DIGITS_SPLIT_SEED = 0
+# The order of rows must not hang on the order of keys: settings travel as JSON with sorted keys.
+SPLIT_ORDER = ("train", "fit", "val", "test", "holdout", "unlabeled")
 
 
 class Raw(NamedTuple):
@@ -29,10 +31,16 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
     rows are kept, drawn stratified with a fixed seed, each split in proportion; with `official` the splits are the
     source's own, and `splits` cuts their rows anew, in order.
     """
-    raw = READERS[spec["source"]](spec | {"splits": spec.get("official", spec["splits"])}, root, download)
-    if "official" in spec:
-        raw = raw._replace(splits=dict(spec["splits"]), notes=raw.notes | {"split": "the official rows cut anew"})
+    splits, official = (_in_order(spec[key]) if key in spec else None for key in ("splits", "official"))
+    raw = READERS[spec["source"]](spec | {"splits": official or splits}, root, download)
+    if official:
+        raw = raw._replace(splits=splits, notes=raw.notes | {"split": "the official rows cut anew"})
     return _subset(raw, spec["subset"]) if "subset" in spec else raw
+
+
+def _in_order(splits: Mapping[str, int]) -> dict[str, int]:
+    known = {name: place for place, name in enumerate(SPLIT_ORDER)}
+    return {name: splits[name] for name in sorted(splits, key=lambda name: (known.get(name, len(known)), name))}
 
 
 def read_digits(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:

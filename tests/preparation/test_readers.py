@@ -321,3 +321,13 @@ def test_float_images_are_kept_and_must_be_finite(tmp_path):
     x[2, 0, 0, 0] = np.nan
     with pytest.raises(DataError, match="NaN or infinity in 1 rows"):
         write(tmp_path / "c", images=x)
+
+
+def test_rows_do_not_depend_on_the_order_of_keys(mnist_files):
+    root, arrays = mnist_files
+    for splits in ({"train": 30, "test": 20}, {"test": 20, "train": 30}):
+        raw = read(spec(**splits), root, False)
+        assert list(raw.splits) == ["train", "test"]
+        np.testing.assert_array_equal(raw.images[:30, :, :, 0], arrays["train"][0])
+    sorted_keys = spec(fit=35, holdout=15) | {"official": {"test": 20, "train": 30}}
+    np.testing.assert_array_equal(read(sorted_keys, root, False).images, raw.images)

@@ -1,0 +1,126 @@
+"""DEC and IDEC beside ClustPy's: seconds per epoch on one data set, same network, batch and epochs; accuracy of both.
+
+python -m benchmarks.deep_clustering --data results/data/usps [--epochs 6] [--repeats 3]
+
+ClustPy is no dependency of the project: `pip install --no-deps clustpy`. Side by side in one process, float32, all
+threads. Seconds per epoch come from the difference of a long and a short run, which leaves out what happens once. The
+last line is one JSON object: `vs_clustpy` for pretraining, DEC and IDEC (its seconds per epoch over ours), and both
+accuracies after `epochs` epochs of pretraining and of clustering.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from clustpy.deep import DEC, IDEC
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
+
+from evaluation.clustering import accuracy
+from methods.engine.augment import normalisation
+from methods.engine.batches import Images
+from methods.engine.checkpoint import ResumeState
+from methods.engine.loop import train
+from methods.engine.method import DataFacts, Method, build_method
+from methods.engine.recipe import resolve
+from preparation.prepared import Prepared, open_prepared
+
+WIDTHS = [500, 500, 2000, 10]  # ClustPy's default
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="prepared folder")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    data = open_prepared(given.data)
+    report: dict = {"vs_clustpy": {}, "seconds_per_epoch": {}, "ACC": {}, "threads": torch.get_num_threads()}
+    seconds: dict[str, list[float]] = {}
+    for _ in range(given.repeats):
+        for name, run in (("ours", ours), ("clustpy", clustpy)):
+            for method in ("pretraining", "dec", "idec"):
+                short = timed(lambda run=run, method=method: run(data, method, 1, given.epochs))
+                long = timed(lambda run=run, method=method: run(data, method, given.epochs, given.epochs))
+                seconds.setdefault(f"{name} {method}", []).append((long[0] - short[0]) / (given.epochs - 1))
+                if method != "pretraining":
+                    report["ACC"].setdefault(f"{name} {method}", []).append(round(accuracy(data.labels, long[1]), 4))
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    report["seconds_per_epoch"] = {name: round(value, 3) for name, value in median.items()}
+    for method in ("pretraining", "dec", "idec"):
+        report["vs_clustpy"][method] = round(median[f"clustpy {method}"] / median[f"ours {method}"], 2)
+    print(json.dumps(report))
+
+
+def timed(run):
+    """(seconds, result) of a call."""
+    begun = time.perf_counter()
+    result = run()
+    return time.perf_counter() - begun, result
+
+
+PRETRAINED: dict[str, Method] = {}
+
+
+def ours(data: Prepared, method: str, epochs: int, pretraining: int) -> np.ndarray | None:
+    """Train for `epochs` from an autoencoder of `pretraining` epochs (made once); clusters of every row."""
+    if method == "pretraining":
+        run_ours(data, "autoencoder", epochs, None)
+        return None
+    if "autoencoder" not in PRETRAINED:
+        PRETRAINED["autoencoder"] = run_ours(data, "autoencoder", pretraining, None)
+    trained = run_ours(data, method, epochs, PRETRAINED["autoencoder"])
+    x = torch.from_numpy(data.vectors(np.arange(len(data.images))))
+    with torch.inference_mode():
+        return trained.features(x)["p"].argmax(1).numpy()
+
+
+def run_ours(data: Prepared, name: str, epochs: int, base: Method | None) -> Method:
+    """The recipe with ClustPy's network and optimiser (Adam 1e-3), plain autoencoder, target refreshed every epoch."""
+    changes: dict = {
+        "network": {"widths": WIDTHS},
+        "schedule": {"epochs": epochs},
+        "optimiser": {"name": "adam", "lr": 1e-3 if name == "autoencoder" else 1e-4, "momentum": 0},
+    }
+    changes["settings"] = (
+        {"noise": 0} if name == "autoencoder" else {"interval": -(-len(data.images) // 256), "tolerance": 0}
+    )
+    recipe = resolve(name, data.card["name"], {**changes, "base": None})
+    torch.manual_seed(0)
+    method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
+    if base is not None:
+        for part in method.inherits:
+            getattr(method, part).load_state_dict(getattr(base, part).state_dict())
+    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true", plugins=[LightningEnvironment()])
+    with tempfile.TemporaryDirectory() as folder:
+        images = Images(data.images, None, fabric.device)
+        statistics_of = normalisation(recipe, data.card)
+        train(fabric, method, recipe, images, statistics_of, 0, ResumeState(Path(folder) / "state"), 1e9)
+    return method.eval()
+
+
+def clustpy(data: Prepared, method: str, epochs: int, pretraining: int) -> np.ndarray | None:
+    """The same by ClustPy, whose pretraining is part of every run and so falls out of the difference."""
+    x = data.vectors(np.arange(len(data.images)))
+    before, after = (epochs, 0) if method == "pretraining" else (pretraining, epochs)
+    kind = DEC if method == "dec" else IDEC
+    model = kind(
+        data.card["classes"],
+        batch_size=256,
+        pretrain_epochs=before,
+        clustering_epochs=after,
+        pretrain_optimizer_params={"lr": 1e-3},
+        clustering_optimizer_params={"lr": 1e-4},
+        device="cpu",
+        random_state=0,
+    ).fit(x)
+    return model.labels_
+
+
+if __name__ == "__main__":
+    main()
