@@ -83,18 +83,23 @@ def linear(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: i
 
 
 def knn(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Weighted k-nearest-neighbour classifier: cosine similarity, weights exp(cos / temperature).
+    """k-nearest-neighbour classifier: dot product (cosine of unit rows), votes weighted exp(s / temperature); with
+    `distance: euclidean` the nearest rows, one vote each, as scikit-learn's.
 
-    `k` larger than the bank is clipped to it and recorded as `k_used`.
+    `k` larger than the bank is clipped to it and recorded as `k_used`. Equal votes go to the smaller class id.
     """
     (bank, y), (x, y_test) = train, test
     k = min(settings["k"], len(bank))
     bank, labels, classes = torch.from_numpy(bank), torch.from_numpy(y), int(y.max()) + 1
+    euclidean = settings.get("distance") == "euclidean"
+    # Nearest by |x - b|^2 is largest by x.b - |b|^2 / 2.
+    offset = bank.square().sum(1) / 2 if euclidean else torch.zeros(len(bank))
     predicted = []
     for start in range(0, len(x), 1024):
-        similarity, neighbour = (torch.from_numpy(x[start : start + 1024]) @ bank.T).topk(k, dim=1)
+        similarity, neighbour = torch.addmm(-offset, torch.from_numpy(x[start : start + 1024]), bank.T).topk(k, dim=1)
+        weight = torch.ones_like(similarity) if euclidean else similarity.double() / settings["temperature"]
         votes = torch.zeros(len(similarity), classes, dtype=torch.float64)
-        votes.scatter_add_(1, labels[neighbour], (similarity.double() / settings["temperature"]).exp())
+        votes.scatter_add_(1, labels[neighbour], weight.double() if euclidean else weight.exp())
         predicted.append(votes.argmax(1))
     return _scores(y_test, torch.cat(predicted).numpy()) | {"k_used": k}
 

@@ -123,3 +123,13 @@ def test_linear_step_schedule_falls_at_its_milestones():
         for epochs in (3, 30)
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_euclidean_knn_equals_scikit_learn(k):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    generator = np.random.default_rng(k)
+    x, y = generator.normal(size=(400, 6)).astype(np.float32) + 3, generator.integers(0, 4, 400)
+    found = probes.knn((x[:300], y[:300]), (x[300:], y[300:]), {"k": k, "distance": "euclidean"}, seed=0)
+    assert found["ACC"] == KNeighborsClassifier(k).fit(x[:300], y[:300]).score(x[300:], y[300:])
