@@ -39,6 +39,7 @@ wildcard_constraints:
     recipe="[a-z0-9_-]+",
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
+    figure="[a-z0-9_]+",
 
 
 localrules:
@@ -50,10 +51,11 @@ rule all:
     default_target: True
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
+        [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("prepare", "train", "embed", "assign", "evaluate", "tabulate", "track"):
+for stage in ("prepare", "train", "embed", "assign", "evaluate", "tabulate", "plot", "track"):
 
     include: f"rules/{stage}.smk"
 

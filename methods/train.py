@@ -1,4 +1,5 @@
-"""Stage `train`: prepared data + recipe (+ the base encoder it starts from) -> model.pt, history.csv, train.json.
+"""Stage `train`: prepared data + recipe (+ the base encoder it starts from) -> model.pt, history.csv, snapshots.npz,
+train.json.
 
 python -m methods.train --data results/data/digits --recipe simclr_base --protocol full --seed 0 --out some/folder
 """
@@ -16,7 +17,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from methods.engine.augment import normalisation
 from methods.engine.batches import training_feed
 from methods.engine.checkpoint import ResumeState
-from methods.engine.loop import history_csv, train
+from methods.engine.loop import history_csv, snapshot_rows, train
 from methods.engine.method import DataFacts, Method, build_method, load_method
 from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve_or_json, train_splits
@@ -104,6 +105,9 @@ def main() -> None:
         torch.save(model, file)
     with whole(out / "history.csv", "w") as file:
         file.write(history_csv(outcome.history))
+    with whole(out / "snapshots.npz") as file:
+        kept = {epoch: features.numpy() for epoch, features in outcome.snapshots.items()}
+        np.savez(file, rows=rows[snapshot_rows(len(rows)).numpy()], **kept)
     own = record.finish(
         "diverged" if outcome.diverged else "ok",
         diverged=outcome.diverged,

@@ -23,6 +23,7 @@ CONFIG = Path(__file__).resolve().parent.parent / "config"
 KINDS = {
     "data set": ("datasets", "dataset"),
     "table": ("tables", "table"),
+    "figure": ("figures", "figure"),
     "protocol": ("protocols.yaml", "protocol"),
     "assigner": ("assigners.yaml", "assigner"),
     "evaluation": ("evaluations.yaml", "evaluation"),

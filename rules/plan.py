@@ -55,6 +55,8 @@ class Plan:
         for name in config["overrides"]:
             if name != "*":
                 catalogue.require("recipe in overrides", name, recipes.names())
+        for name in config["figures"]:
+            self.figure(name)
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         for name, table in self.tables.items():
             self._check_table(name, table)
@@ -73,6 +75,27 @@ class Plan:
                         found[base] = None
                     found[run] = None
         return list(found)
+
+    def figure(self, name: str) -> dict[str, Any]:
+        """The configuration of a figure, its recipes known."""
+        found = catalogue.entry("figure", name)
+        for recipe in found["recipes"].values():
+            catalogue.require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
+        return found
+
+    def figure_runs(self, name: str) -> dict[str, str]:
+        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
+        first = [self.config[key][0] for key in ("datasets", "protocols")]
+        runs = {
+            label: Run(*first, recipe, self.config["seeds"][0])
+            for label, recipe in self.figure(name)["recipes"].items()
+        }
+        return {label: f"{self.results}/{run.path}" for label, run in runs.items()}
+
+    def figure_files(self, name: str) -> list[str]:
+        """The files of those runs that figures read."""
+        files = ("features.npz", "history.csv", "snapshots.npz")
+        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
 
     def row_runs(self, table: dict[str, Any], row: dict[str, Any]) -> list[Run]:
         """The runs behind one row of a table, none for a row of reported values only."""

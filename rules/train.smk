@@ -6,6 +6,7 @@ rule train:
     output:
         f"{RUN}/model.pt",
         f"{RUN}/history.csv",
+        f"{RUN}/snapshots.npz",
         f"{RUN}/train.json",
     log:
         f"{LOG}_train.log",

@@ -23,6 +23,7 @@ from methods.engine.method import Batch, Context, Method
 from methods.engine.optim import build_optimiser, schedule
 from methods.engine.seeds import derive
 
+SNAPSHOT = 2000  # rows, evenly spaced, whose features are kept at the epochs that a recipe's `snapshots` names
 PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 
 
@@ -32,6 +33,7 @@ class Outcome:
 
     history: list[dict[str, float]] = field(default_factory=list)
     diverged: dict[str, Any] | None = None
+    snapshots: dict[str, Tensor] = field(default_factory=dict)  # epoch -> h of SNAPSHOT rows, where the recipe asks
 
 
 def train(
@@ -71,7 +73,7 @@ def train(
         optimiser.load_state_dict(saved["optimiser"])
         first_epoch, first_step, spent = saved["epoch"], saved["step"], saved["spent"]
         sums = dict(zip(saved["terms"], saved["sums"][rank], strict=True))
-        outcome.history = saved["history"]
+        outcome.history, outcome.snapshots = saved["history"], saved["snapshots"]
         if rank == 0:
             print(f"resuming at epoch {first_epoch + 1}/{epochs}, step {first_step}", flush=True)
         del saved
@@ -97,6 +99,7 @@ def train(
             "sums": fabric.all_gather(_stacked(sums)).view(world, -1).cpu(),  # every process's own
             "spent": spent + time.perf_counter() - begun,
             "history": outcome.history,
+            "snapshots": outcome.snapshots,
         }
 
     with _progress(epochs, first_epoch, rank) as report, saver:
@@ -138,6 +141,8 @@ def train(
             }
             outcome.history.append(row)
             report(row)
+            if epoch + 1 in recipe.get("snapshots", ()):
+                outcome.snapshots[str(epoch + 1)] = _features(method, context)
             first_step, sums, spent = 0, {}, 0.0
             bad = [name for name in row if not math.isfinite(row[name])]
             if bad:
@@ -149,6 +154,19 @@ def train(
             if saver.due() and epoch + 1 < epochs:
                 saver.save(snapshot(epoch + 1, 0, {}, time.perf_counter()))
     return outcome
+
+
+@torch.no_grad()
+def _features(method: Method, context: Context) -> Tensor:
+    """h of up to SNAPSHOT evenly spaced training rows, as they are after this epoch: [n, d] on the CPU."""
+    method.eval()
+    rows = snapshot_rows(context.rows).to(context.device)
+    return method.features(context.clean(rows))["h"].float().cpu()
+
+
+def snapshot_rows(rows: int) -> Tensor:
+    """The training rows whose features snapshots hold."""
+    return torch.linspace(0, rows - 1, min(SNAPSHOT, rows)).long()
 
 
 def _stacked(sums: Mapping[str, Tensor]) -> Tensor:

@@ -1,0 +1,22 @@
+# Files of finished runs -> one figure: the first of the suite's data sets, protocols and seeds.
+rule plot:
+    input:
+        data=lambda w: expand(PREPARED, dataset=config["datasets"][0]),
+        runs=lambda w: plan.figure_files(w.figure),
+    output:
+        f"{RESULTS}/figures/{{figure}}.png",
+    log:
+        f"{RESULTS}/logs/{{figure}}_plot.log",
+    conda:
+        "../environment.yml"
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        code=plan.code("plot"),
+        figure=lambda w: canonical_json({"name": w.figure, **plan.figure(w.figure)}),
+        runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
+        data=lambda w, input: dirname(input.data[0]),
+    shell:
+        "python -m evaluation.plot --figure {params.figure:q} --data {params.data} --runs {params.runs:q} --out {output}"
+        " > {log} 2>&1"
