@@ -71,6 +71,7 @@ def main() -> None:
     method = build_method(recipe, facts)
     if base:
         _inherit(method, base["method"], given.base)
+        method.inherited()
     weights = None
     if "weights" in recipe["network"]:
         weights = load_weights(

@@ -30,3 +30,26 @@ def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both",
     similarity = queries @ torch.cat([all1, all2]).T / temperature
     similarity = similarity.scatter(1, itself.unsqueeze(1), -torch.inf)
     return F.cross_entropy(similarity, partner)
+
+
+@full_precision
+def info_nce(q: Tensor, k: Tensor, queue: Tensor, temperature: float) -> Tensor:
+    """InfoNCE against a queue (MoCo eq. 1): q, k [B, D] of the same images, queue [N, D]; mean over the batch.
+
+    Each row has its key as the positive and the whole queue as negatives; no other key of the batch. Vectors are taken
+    as they are. No gradient reaches keys or queue.
+    """
+    positive = (q * k.detach()).sum(1, keepdim=True)
+    logits = torch.cat([positive, q @ queue.detach().to(q).T], dim=1) / temperature
+    return F.cross_entropy(logits, torch.zeros(len(q), dtype=torch.long, device=q.device))
+
+
+@full_precision
+def info_nce_in_batch(q: Tensor, k: Tensor, temperature: float) -> Tensor:
+    """InfoNCE within the batch (CDC eq. 2): row i of q [B, D] against all keys k [B, D], its own the positive.
+
+    Vectors are taken as they are. With several processes the keys are those of all of them.
+    """
+    keys = gather(k)
+    own = torch.arange(len(q), device=q.device) + rank() * len(q)
+    return F.cross_entropy(q @ keys.T / temperature, own)

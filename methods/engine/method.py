@@ -92,6 +92,9 @@ class Method(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return self.losses(batch)
 
+    def inherited(self) -> None:
+        """Work after the base's weights have been loaded (a key encoder that starts as a copy)."""
+
     def before_epoch(self, context: Context) -> None:
         """Work on the whole training set before an epoch (an E-step, a target distribution, neighbours)."""
 
