@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from methods.blocks.contrast import nt_xent
+from methods.blocks.contrast import info_nce, info_nce_in_batch, nt_xent
 
 
 def by_loops(z1, z2, temperature, anchors):
@@ -73,3 +73,33 @@ def test_autocast_around_it_changes_nothing():
     with torch.autocast("cpu", torch.bfloat16):
         inside = nt_xent(*z, 0.1)
     torch.testing.assert_close(inside, nt_xent(*z, 0.1), atol=0, rtol=0)
+
+
+def by_loops_queue(q, k, queue, t):
+    total = 0.0
+    for i in range(len(q)):
+        dots = [float(q[i] @ k[i])] + [float(q[i] @ row) for row in queue]
+        total += -dots[0] / t + math.log(sum(math.exp(d / t) for d in dots))
+    return total / len(q)
+
+
+def test_info_nce_equals_loops_and_keeps_gradients_out_of_keys_and_queue():
+    generator = torch.Generator().manual_seed(0)
+    q, k, queue = (torch.randn(n, 5, dtype=torch.float64, generator=generator, requires_grad=True) for n in (4, 4, 7))
+    loss = info_nce(q, k, queue, 0.7)
+    assert loss.item() == pytest.approx(by_loops_queue(q.detach(), k.detach(), queue.detach(), 0.7))
+    loss.backward()
+    assert q.grad.abs().sum() > 0
+    assert k.grad is None
+    assert queue.grad is None
+
+
+def test_info_nce_in_batch_equals_loops():
+    generator = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(4, 5, dtype=torch.float64, generator=generator) for _ in range(2))
+    total = 0.0
+    for i in range(4):
+        dots = [float(q[i] @ k[j]) / 0.7 for j in range(4)]
+        total += -dots[i] + math.log(sum(map(math.exp, dots)))
+    assert info_nce_in_batch(q, k, 0.7).item() == pytest.approx(total / 4)
+    assert info_nce_in_batch(q[:1], k[:1], 0.7) == 0  # alone there is nothing to tell apart
