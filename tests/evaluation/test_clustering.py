@@ -131,7 +131,21 @@ def test_table_metrics_exist():
     produced = (
         set(clustering_metrics(Y, C)) | set(geometry(x, x[:, :2])) | {"uniformity", "effective_rank", "alignment"}
     )
-    produced |= {"CRA", "MLP", "RFC", "SVM", "LR", "mAP", "top5", "augmented", "same_class", "different_class"}
+    produced |= {
+        "CRA",
+        "MLP",
+        "RFC",
+        "SVM",
+        "LR",
+        "mAP",
+        "AP",
+        "AP50",
+        "AP75",
+        "top5",
+        "augmented",
+        "same_class",
+        "different_class",
+    }
     produced |= {f"mAP@{k}" for k in catalogue.entry("evaluation", "lowshot_svm")["shots"]}
     assert set(catalogue.names("metric")) <= produced
 
