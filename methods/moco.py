@@ -43,13 +43,17 @@ class MoCo(Method):
         self.fresh: Tensor | None = None  # keys of this step; they enter the queue after it has been read
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
+        return {"contrast": self.contrast(batch, self.query(batch.views[0]))}
+
+    def contrast(self, batch: Batch, q: Tensor) -> Tensor:
+        """InfoNCE of q [B, D], the first view's queries, with the second view's keys; symmetric: and the other way."""
         x_q, x_k = batch.views
-        q, k = self.query(x_q), self.key(x_k)
-        contrast = info_nce(q, k, self.queue.keys, self.temperature)
+        k = self.key(x_k)
+        loss = info_nce(q, k, self.queue.keys, self.temperature)
         if self.symmetric:
-            contrast = (contrast + info_nce(self.query(x_k), self.key(x_q), self.queue.keys, self.temperature)) / 2
+            loss = (loss + info_nce(self.query(x_k), self.key(x_q), self.queue.keys, self.temperature)) / 2
         self.fresh = k
-        return {"contrast": contrast}
+        return loss
 
     def query(self, x: Tensor) -> Tensor:
         """x [B, C, H, W] -> unit q [B, D]."""
