@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 TARGET = "results/smoke/table2.csv"
-EVERY = ("pixels", "untrained", "supervised", "simclr_base", "simclr", "mixem", "mixem-paper")
-CONTRAST = ("simclr_base", "simclr", "mixem", "mixem-paper")
+EVERY = ("pixels", "untrained", "supervised", "simclr_base", "simclr", "mixem", "mixem-paper", "cdc")
+CONTRAST = ("simclr_base", "simclr", "mixem", "mixem-paper", "cdc")
 STAGES = ("train", "embed", "assign", "evaluate")
 
 
@@ -71,7 +71,7 @@ def test_touching_every_file_makes_nothing_stale(smoke):
         ("methods/mixem.py", '"""Eq. 4: minus', '"""Equation 4: minus', set()),
         ("config/recipes/mixem.yaml", "comp_ent: 2.0", "comp_ent: 2.5", stages(STAGES, ("mixem", "mixem-paper"))),
         ("config/recipes/mixem.yaml", "push: 5.6e-3", "push: 5.7e-3", stages(STAGES, ("mixem-paper",))),
-        ("config/assigners.yaml", "max_iter: 300\nkmeans_raw", "max_iter: 299\nkmeans_raw",
+        ("config/assigners.yaml", "finalists: 3\nkmeans_raw", "finalists: 4\nkmeans_raw",
          stages(("assign", "evaluate"), ("untrained", "simclr_base", "simclr"))),
         ("config/protocols.yaml", "title: train+test / test", "title: both / test", {("tabulate_table2", "")}),
     ],
