@@ -11,18 +11,21 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, outputs))
 
 
-def projection(inputs: int, widths: list[int], batch_norm: bool) -> nn.Sequential:
+def projection(inputs: int, widths: list[int], batch_norm: bool, linear_end: bool = False) -> nn.Sequential:
     """Linear layers of `widths` with ReLU, and batch norm where asked, between them. [B, inputs] -> [B, widths[-1]].
 
     One width is a plain linear map (MoCo v1); SimCLR's CIFAR head has three with batch norm. As in SimCLR, batch norm
-    also follows the last layer, there without a bias of the layer before it.
+    also follows the last layer, there without a bias of the layer before it; with `linear_end` (BYOL, VICReg) the last
+    layer stands alone.
     """
     layers: list[nn.Module] = []
     for number, width in enumerate(widths):
-        layers.append(nn.Linear(inputs, width, bias=not batch_norm))
-        if batch_norm:
+        last = number + 1 == len(widths)
+        normed = batch_norm and not (last and linear_end)
+        layers.append(nn.Linear(inputs, width, bias=not normed))
+        if normed:
             layers.append(nn.BatchNorm1d(width))
-        if number + 1 < len(widths):
+        if not last:
             layers.append(nn.ReLU(inplace=True))
         inputs = width
     return nn.Sequential(*layers)

@@ -86,6 +86,7 @@ def train(
         clean=lambda rows: torch.cat(list(images.clean(rows, augment))),
         seed=lambda *path: derive(seed, *path),
         device=fabric.device,
+        steps=epochs * order.steps,
     )
     saver = _Saver(fabric, state, checkpoint_minutes)
 

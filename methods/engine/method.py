@@ -49,6 +49,7 @@ class Context:
     seed: Callable[..., int]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     step: int = 0  # steps since the start of training
+    steps: int = 0  # steps of the whole training
 
 
 class Method(nn.Module):
