@@ -71,10 +71,13 @@ class Plan:
         for table in self.tables.values():
             for row in table["rows"]:
                 for run in self.row_runs(table, row):
-                    if (base := self.base(run)) is not None:
-                        found[base] = None
-                    found[run] = None
+                    found |= dict.fromkeys(self._with_bases(run))
         return list(found)
+
+    def _with_bases(self, run: Run) -> list[Run]:
+        """The run, after the runs that it starts from."""
+        base = self.base(run)
+        return [*(self._with_bases(base) if base else []), run]
 
     def figure(self, name: str) -> dict[str, Any]:
         """The configuration of a figure, its recipes known."""

@@ -130,3 +130,9 @@ def test_photographs_replace_the_network_of_digits():
     network = plan.recipe(Run("stl10", "full", "mixem", 0))["network"]
     assert network == {"backbone": "resnet18", "stem": "imagenet"}
     assert plan.recipe(Run("digits", "full", "mixem", 0))["network"]["backbone"] == "convnet"
+
+
+def test_bases_of_bases_are_runs_too(monkeypatch):
+    plan = Plan(config(tables=["table2"], seeds=[0]))
+    monkeypatch.setattr(plan, "row_runs", lambda table, row: [Run("digits_200", "full", "finetune", 0)])
+    assert [run.recipe for run in plan.runs()] == ["simclr_base", "simclr", "finetune"]
