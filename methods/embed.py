@@ -15,7 +15,7 @@ from torch import Tensor
 from methods.blocks.distributed import rank, world
 from methods.engine.augment import Augment, normalisation
 from methods.engine.batches import training_feed
-from methods.engine.method import DataFacts, Method, build_method
+from methods.engine.method import DataFacts, Method, build_method, digest
 from methods.engine.seeds import derive
 from preparation.prepared import DataError, Prepared, open_prepared
 from rules.record import Record, read_json, run_stage, whole, write_json
@@ -64,13 +64,16 @@ def main() -> None:
         features |= embed_views(method, data, Augment(recipe["augmentation"], statistics), device)
     if rank():
         return
+    # What is evaluated is what was trained: embedding moved no weight and no batch-norm statistic.
+    backbone = digest(method.cpu().backbone)
+    if backbone != records["train"]["backbone"]:
+        raise RuntimeError(f"backbone {backbone} after embedding, {records['train']['backbone']} after training")
     out = Path(given.out)
     with whole(out / "features.npz") as file:
         np.savez(file, **features)
     shapes = {name: list(values.shape) for name, values in features.items()}
-    write_json(
-        out / "features.json", {"records": {**records, "embed": record.finish(shapes=shapes, device=str(device))}}
-    )
+    embedded = record.finish(shapes=shapes, backbone=backbone, device=str(device))
+    write_json(out / "features.json", {"records": {**records, "embed": embedded}})
     print(f"{recipe['name']} on {data.card['name']}: {shapes}")
 
 

@@ -18,7 +18,7 @@ from methods.engine.augment import normalisation
 from methods.engine.batches import training_feed
 from methods.engine.checkpoint import ResumeState
 from methods.engine.loop import history_csv, snapshot_rows, train
-from methods.engine.method import DataFacts, Method, build_method, load_method
+from methods.engine.method import DataFacts, Method, build_method, digest, load_method
 from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve_or_json, train_splits
 from methods.engine.seeds import derive
@@ -79,6 +79,7 @@ def main() -> None:
         )
     if given.compile:
         method.backbone.compile()
+    frozen = digest(method.backbone) if method.frozen else None
     images = training_feed(data, rows, data.labels[rows] if kind.uses_labels else None, fabric.device)
 
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
@@ -96,6 +97,9 @@ def main() -> None:
         return
     out = Path(given.out)
     method.cpu()
+    backbone = digest(method.backbone)
+    if frozen not in (None, backbone):
+        raise RuntimeError(f"the frozen backbone changed in training: {frozen} before, {backbone} after")
     model = {
         "method": method.state_dict(),
         "backbone": method.backbone.state_dict(),
@@ -112,6 +116,7 @@ def main() -> None:
     own = record.finish(
         "diverged" if outcome.diverged else "ok",
         diverged=outcome.diverged,
+        backbone=backbone,
         weights=weights,
         base_seed=base["seed"] if base else None,
         epochs=len(outcome.history),

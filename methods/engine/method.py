@@ -1,5 +1,6 @@
 """The interface between one method and the loop that runs it."""
 
+import hashlib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -115,6 +116,15 @@ class Method(nn.Module):
     def features(self, x: Tensor) -> dict[str, Tensor]:
         """x [B, C, H, W], normalised -> h [B, d] (backbone), and where the method has them z [B, D], p [B, K]."""
         return {"h": self.backbone(x)}
+
+
+def digest(module: nn.Module) -> str:
+    """Hash of every parameter and buffer of a module, batch-norm statistics among them: 16 hex digits."""
+    summed = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        summed.update(f"{name}\0".encode())
+        summed.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return summed.hexdigest()[:16]
 
 
 def load_method(name: str) -> type[Method]:

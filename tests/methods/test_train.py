@@ -200,6 +200,20 @@ def test_a_family_inherits_encoder_and_decoder(train, digits_200, tmp_path):
     assert "its backbone does not fit this recipe's network" in only_error(done)
 
 
+def test_digests_see_weights_and_statistics():
+    from methods.engine.method import digest
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    first = digest(module)
+    assert first == digest(module)
+    module[1].running_mean += 1e-6
+    second = digest(module)
+    assert second != first
+    with torch.no_grad():
+        module[0].weight[0, 0] += 1e-6
+    assert digest(module) not in (first, second)
+
+
 def test_embedding_holds_two_views_of_some_images(train, digits_200, tmp_path, monkeypatch):
     import numpy as np
 
@@ -210,6 +224,8 @@ def test_embedding_holds_two_views_of_some_images(train, digits_200, tmp_path, m
     words = ["embed", "--data", digits_200, "--model", tmp_path / "model.pt", "--out", tmp_path, "--device", "cpu"]
     monkeypatch.setattr(sys, "argv", list(map(str, words)))
     embed.main()
+    records = json.loads((tmp_path / "features.json").read_text())["records"]
+    assert records["embed"]["backbone"] == records["train"]["backbone"]
     with np.load(tmp_path / "features.npz") as stored:
         found = {name: stored[name] for name in stored.files}
     assert set(found) == {"h", "z", "view1_z", "view2_z"}

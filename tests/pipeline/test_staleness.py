@@ -162,3 +162,11 @@ def test_cluster_jobs_do_not_rewrite_the_plan(smoke):
     done = smoke.snakemake(TARGET, "--dry-run", "--mode", "remote", "--config", "seeds=[0,1]", "suite=smoke")
     assert done.returncode == 0, done.stderr
     assert plan.read_text() == before
+
+
+def test_a_figure_is_drawn_from_finished_runs(smoke):
+    figure = "results/smoke/figures/digits_history.png"
+    done = smoke.snakemake(figure)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 steps" in done.stdout + done.stderr
+    assert (smoke.root / figure).read_bytes().startswith(b"\x89PNG")
