@@ -123,8 +123,10 @@ def _notes(row: Row) -> list[str]:
 def _legend(table: Table) -> str:
     text = (
         "Ours: mean ± sample standard deviation over seeds, number of runs in parentheses; best bold, second best "
-        "underlined, controls left out. [ ]: the value printed in the paper, under the paper's own protocol. Percent."
+        "underlined, controls left out. [ ]: the value printed in the paper, under the paper's own protocol."
     )
+    if all(facts["scale"] == 100 for facts in table.metrics.values()):
+        text += " Percent."
     if table.verdicts:
         text += " within, above, below: our mean against the band around the paper's value."
     return f"{text}\n{table.note}" if table.note else text

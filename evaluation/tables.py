@@ -122,23 +122,25 @@ def _row(
                 continue
             row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
             row.cells[dataset, metric].band = spec.get("bands", {}).get(dataset, {}).get(metric)
+    said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     for run in runs:
         dataset = plan["datasets"][run["dataset"]]
         found, problem = _read_run(run, key)
         if problem:
             problems.append(problem)
-            row.notes.append(f"{dataset} seed {run['seed']}: {problem.split(': ', 1)[1].split(';')[0]}")
+            said.setdefault((dataset, problem.split(": ", 1)[1].split(";")[0]), []).append(run["seed"])
             continue
         for metric, facts in plan["metrics"].items():
             if metric in found["result"] and metric in spec.get("metrics", plan["metrics"]):
                 row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
         row.fitted_on = found["fitted_on"]
         if found["result"].get("degenerate"):
-            row.notes.append(
-                f"{dataset} seed {run['seed']}: degenerate, {found['result']['occupied_clusters']} clusters occupied"
-            )
+            what = f"degenerate, {found['result']['occupied_clusters']} clusters occupied"
+            said.setdefault((dataset, what), []).append(run["seed"])
         if "TEST" in found["result"].get("selection", ""):
             row.notes.append("selected on test labels")
+    for (dataset, what), seeds in said.items():
+        row.notes.append(f"{dataset} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
     row.notes = list(dict.fromkeys(row.notes))
     return row
 
