@@ -23,7 +23,8 @@ def history(curves: Mapping[str, Mapping[str, np.ndarray]], columns: Sequence[st
     for axis, column in zip(axes, columns, strict=True):
         for number, (label, own) in enumerate(curves.items()):
             if column in own:
-                axis.plot(np.arange(1, len(own[column]) + 1), own[column], DASHES[number % 4], label=label)
+                style = {"color": f"C{number}", "linestyle": DASHES[number % 4], "label": label}
+                axis.plot(np.arange(1, len(own[column]) + 1), own[column], **style)
         axis.set(title=column, xlabel="epoch")
         axis.legend(frameon=False)
     return figure

@@ -32,6 +32,7 @@ def test_curves_of_every_run_that_has_the_column():
     assert [len(axis.lines) for axis in axes] == [2, 1]
     assert axes[0].lines[1].get_xdata().tolist() == [1, 2, 3]
     assert axes[0].lines[0].get_linestyle() != axes[0].lines[1].get_linestyle()
+    assert axes[1].lines[0].get_color() == axes[0].lines[1].get_color()  # a run keeps its colour
 
 
 def test_every_class_has_one_colour_in_every_panel():
