@@ -42,6 +42,7 @@ def main() -> None:
     data = open_prepared(given.data)
     report: dict = {"vs_clustpy": {}, "seconds_per_epoch": {}, "ACC": {}, "threads": torch.get_num_threads()}
     seconds: dict[str, list[float]] = {}
+    PRETRAINED["autoencoder"] = run_ours(data, "autoencoder", given.epochs, None)
     for _ in range(given.repeats):
         for name, run in (("ours", ours), ("clustpy", clustpy)):
             for method in ("pretraining", "dec", "idec"):
@@ -72,8 +73,6 @@ def ours(data: Prepared, method: str, epochs: int, pretraining: int) -> np.ndarr
     if method == "pretraining":
         run_ours(data, "autoencoder", epochs, None)
         return None
-    if "autoencoder" not in PRETRAINED:
-        PRETRAINED["autoencoder"] = run_ours(data, "autoencoder", pretraining, None)
     trained = run_ours(data, method, epochs, PRETRAINED["autoencoder"])
     x = torch.from_numpy(data.vectors(np.arange(len(data.images))))
     with torch.inference_mode():
