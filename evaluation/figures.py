@@ -14,6 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from evaluation.similarity import centre_ranks
+
 DASHES = ["-", "--", ":", "-."]
 
 
@@ -69,13 +71,7 @@ def distances(gaps: Mapping[str, np.ndarray]) -> Figure:
 
 def rank_tables(x: np.ndarray, z: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distance ranks of cluster centres in X [N, d] and Z [N, m]: two [C, C] tables over the occupied clusters."""
-    tables = []
-    for points in (x, z):
-        centres = np.stack([points[clusters == c].mean(0, dtype=np.float64) for c in np.unique(clusters)])
-        gaps = ((centres[:, None] - centres[None]) ** 2).sum(2)
-        np.fill_diagonal(gaps, -1)
-        tables.append(gaps.argsort(1, kind="stable").argsort(1))
-    return tables[0], tables[1]
+    return centre_ranks(x, clusters), centre_ranks(z, clusters)
 
 
 def neighbour_gaps(x: np.ndarray, z: np.ndarray, neighbours: int = 5) -> np.ndarray:

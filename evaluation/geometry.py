@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evaluation.similarity import centre_ranks
 from rules.record import StageError
 
 NEIGHBOURS = (3, 4, 5, 6, 7)  # DCRL's k1 = 3 .. k2 = 7
@@ -85,11 +86,7 @@ def centre_rank_agreement(x: np.ndarray, z: np.ndarray, clusters: np.ndarray, co
         raise GeometryError(f"CRA needs {count} occupied clusters; empty: {empty or 'ids beyond the count'}")
     tables = []
     for points, what in ((x, "input"), (z, "embedding")):
-        space = _Space(points, what)
-        centres = np.stack([space.original[clusters == c].mean(0, dtype=np.float64) for c in range(count)])
-        gaps = ((centres[:, None] - centres[None]) ** 2).sum(2)
-        np.fill_diagonal(gaps, -1)  # itself first, whatever its twins
-        tables.append(gaps.argsort(1, kind="stable").argsort(1))
+        tables.append(centre_ranks(_Space(points, what).original, clusters))
     return float((tables[0] == tables[1]).mean())
 
 

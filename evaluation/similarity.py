@@ -82,6 +82,14 @@ def prototype_information(labels: np.ndarray, prototypes: np.ndarray) -> dict[st
     return {"mutual_information": information, "share_of_entropy": information / entropy if entropy else 1.0}
 
 
+def centre_ranks(points: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Distance ranks [C, C] of the centres of the occupied clusters of points [N, d]: itself first, ties by number."""
+    centres = np.stack([points[clusters == c].mean(0, dtype=np.float64) for c in np.unique(clusters)])
+    gaps = ((centres[:, None] - centres[None]) ** 2).sum(2)
+    np.fill_diagonal(gaps, -1)  # itself first, whatever its twins
+    return gaps.argsort(1, kind="stable").argsort(1)
+
+
 def _checked(z: np.ndarray) -> np.ndarray:
     z = np.asarray(z, dtype=np.float64)
     if z.ndim != 2 or not len(z):
