@@ -63,8 +63,12 @@ def low_shot_svm(train: Labelled, test: Labelled, settings: Mapping[str, Any], s
         found = []
         for draw in range(settings["draws"]):
             generator = np.random.default_rng([seed, shots, draw])
-            run = _pooled if settings["sampling"] == "pcl" else _one_by_one
-            found.append(run(x, y, x_test, y_test, shots, settings, generator, seed))
+            if settings["sampling"] == "pcl":
+                samples, cost = _pooled(y, shots, generator), settings["C"]
+            else:
+                samples = _apart(y, shots, settings, generator)
+                cost = _goyal_cost((x, y), (x_test, y_test), samples, settings, seed)
+            found.append(_mean_ap(x, y, samples, x_test, y_test, cost, settings, seed))
         result[f"mAP@{shots}"] = float(np.mean(found))
         result[f"mAP@{shots}_std"] = float(np.std(found, ddof=1)) if len(found) > 1 else None
     if settings["sampling"] == "goyal":
@@ -73,44 +77,33 @@ def low_shot_svm(train: Labelled, test: Labelled, settings: Mapping[str, Any], s
     return result
 
 
-def _pooled(
-    x: np.ndarray,
-    y: np.ndarray,
-    x_test: np.ndarray,
-    y_test: np.ndarray,
-    shots: int,
-    settings: Mapping[str, Any],
-    generator: np.random.Generator,
-    seed: int,
-) -> float:
+def _pooled(y: np.ndarray, shots: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Rows for each class: k images that contain each class, the same pool for all."""
     pool = np.concatenate([_draw(np.flatnonzero(y[:, label] > 0), shots, generator) for label in range(y.shape[1])])
-    return _mean_ap(x, y, [pool] * y.shape[1], x_test, y_test, settings["C"], settings, seed)
+    return [pool] * y.shape[1]
 
 
-def _one_by_one(
-    x: np.ndarray,
-    y: np.ndarray,
-    x_test: np.ndarray,
-    y_test: np.ndarray,
-    shots: int,
-    settings: Mapping[str, Any],
-    generator: np.random.Generator,
-    seed: int,
-) -> float:
+def _apart(y: np.ndarray, shots: int, settings: Mapping[str, Any], generator: np.random.Generator) -> list[np.ndarray]:
+    """Rows for each class: k positives and up to `negatives` negatives of its own."""
     samples = []
     for label in range(y.shape[1]):
         positives = _draw(np.flatnonzero(y[:, label] > 0), shots, generator)
-        samples.append(
-            np.concatenate([positives, _draw(np.flatnonzero(y[:, label] < 0), settings["negatives"], generator)])
-        )
-    if settings["select"] == "test":
-        watched = (x_test, y_test)
-    else:
-        positives_drawn = np.unique(np.concatenate([rows[y[rows, label] > 0] for label, rows in enumerate(samples)]))
-        rest = np.setdiff1d(np.arange(len(x)), positives_drawn)
+        negatives = _draw(np.flatnonzero(y[:, label] < 0), settings["negatives"], generator)
+        samples.append(np.concatenate([positives, negatives]))
+    return samples
+
+
+def _goyal_cost(
+    train: Labelled, test: Labelled, samples: list[np.ndarray], settings: Mapping[str, Any], seed: int
+) -> float:
+    """The cost of Goyal's grid with the best mean AP on the rows that `select` names."""
+    (x, y), watched = train, test
+    if settings["select"] == "rest":
+        drawn = np.unique(np.concatenate([rows[y[rows, label] > 0] for label, rows in enumerate(samples)]))
+        rest = np.setdiff1d(np.arange(len(x)), drawn)
         watched = (x[rest], y[rest])
     scores = [_mean_ap(x, y, samples, *watched, cost, settings, seed) for cost in GOYAL_COSTS]
-    return _mean_ap(x, y, samples, x_test, y_test, GOYAL_COSTS[int(np.nanargmax(scores))], settings, seed)
+    return GOYAL_COSTS[int(np.nanargmax(scores))]
 
 
 def _mean_ap(
