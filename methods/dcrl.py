@@ -8,6 +8,7 @@ means. Two optimisers alternate: batches for the first, once an epoch all data f
 `mode` "code" is the released program, which made the paper's numbers; "paper" follows the text where the two differ.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -59,16 +60,13 @@ class DCRL(Method):
         count, width, inputs = data.classes, backbone.width, backbone.sizes[0]
         self.decoder = backbone.mirror()
         self.centres = nn.Parameter(torch.zeros(count, width))
-        self.mode, self.isometry_gradient, self.start_epoch, self.ramp = (
-            mode,
-            isometry_gradient,
-            start_epoch,
-            ramp_epochs,
-        )
+        self.mode, self.isometry_gradient = mode, isometry_gradient
+        self.start_epoch, self.ramp = start_epoch, ramp_epochs
         self.neighbours, self.rank_scale, self.gradual, self.alternating = neighbours, rank_scale, gradual, alternating
         self.structure_lr, self.init_rows = structure_lr, init_rows
         self.initialisations, self.choose = initialisations, choose
         self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
+        self.register_buffer("batches", torch.ones(()))  # N // B, which shares L_rank out over an epoch's steps
         self.register_buffer("target", torch.zeros(data.rows, count))
         self.register_buffer("clusters", torch.zeros(data.rows, dtype=torch.long))
         self.register_buffer("latents", torch.zeros(data.rows, width))
@@ -102,6 +100,7 @@ class DCRL(Method):
     @torch.no_grad()
     def before_epoch(self, context: Context) -> None:
         self.epoch.fill_(context.epoch)
+        self.batches.fill_(max(1, context.rows // context.batch_size))
         if context.epoch == 0:
             self._place_centres(context)
         self.latents.copy_(torch.cat([self.backbone(x).float() for x in self._chunks(context)]))
@@ -159,10 +158,8 @@ class DCRL(Method):
             "reconstruction": factor["reconstruction"] * reconstruction(self.decoder(z), x),
             "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, self.mode),
         }
-        steps = -(-self.data.rows // len(x)) if self.alternating else 1
-        terms["rank"] = (
-            factor["rank"] * rank_loss(self.centres, self.input_means, self.rank_scale, self.mode) / max(steps, 1)
-        )
+        rank = rank_loss(self.centres, self.input_means, self.rank_scale, self.mode)
+        terms["rank"] = factor["rank"] * (rank / self.batches if self.alternating else rank)
         if not self.alternating and self._structured():
             z, clusters = z.float(), self.clusters[batch.index]
             near = cluster_neighbours(z.detach(), clusters, self.neighbours)
@@ -235,10 +232,9 @@ class DCRL(Method):
     def _rows(self) -> int:
         return max(1, CHUNK // max(self.backbone.sizes))
 
-    def _chunks(self, context: Context):
+    def _chunks(self, context: Context) -> Iterator[Tensor]:
         """The clean inputs of the training set, flattened, some rows at a time."""
-        for rows in torch.arange(context.rows, device=context.device).split(self._rows()):
-            yield context.clean(rows).flatten(1)
+        return (x.flatten(1) for x in context.chunks(self._rows()))
 
     # ---- what is kept and told
 

@@ -80,8 +80,7 @@ class Dec(Method):
         return {"h": z, "p": soft_assignment(z, self.centres)}
 
     def _latents(self, context: Context) -> Tensor:
-        rows = torch.arange(context.rows, device=context.device)
-        return torch.cat([self.backbone(context.clean(part)).float() for part in rows.split(8192)])
+        return torch.cat([self.backbone(x).float() for x in context.chunks(8192)])
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:

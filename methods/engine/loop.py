@@ -87,6 +87,7 @@ def train(
         seed=lambda *path: derive(seed, *path),
         device=fabric.device,
         steps=epochs * order.steps,
+        batch_size=recipe["batch_size"],
     )
     saver = _Saver(fabric, state, checkpoint_minutes)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -51,6 +51,12 @@ class Context:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     step: int = 0  # steps since the start of training
     steps: int = 0  # steps of the whole training
+    batch_size: int = 1  # images a step, over all processes
+
+    def chunks(self, size: int) -> Iterator[Tensor]:
+        """All training images in the order of their rows, without augmentation, [<= size, C, H, W] at a time."""
+        for rows in torch.arange(self.rows, device=self.device).split(size):
+            yield self.clean(rows)
 
 
 class Method(nn.Module):

@@ -217,6 +217,19 @@ def test_every_form_of_the_delayed_gradient_trains_and_resumes(gradient):
         assert torch.equal(a, b)  # the second optimiser's moments came along
 
 
+def test_every_batch_of_an_epoch_carries_the_same_share_of_the_rank_loss():
+    x = data()
+    method = build()
+    start = context(x, 2)
+    start.batch_size = 40  # 90 rows: batches of 40, 40, 10; the released program divides by 90 // 40
+    method.before_epoch(context(x, 0))
+    method.before_epoch(start)
+    whole = rank_loss(method.centres, method.input_means, method.rank_scale, "code").item()
+    for rows in (40, 10):
+        share = method.losses(Batch([x[:rows].view(-1, 1, 1, 6)], torch.arange(rows)))["rank"].item()
+        assert share == pytest.approx(whole / 2)
+
+
 def test_without_alternation_all_terms_stand_in_one_step():
     x = data()
     method = build(alternating=False)
