@@ -37,18 +37,19 @@ class UniCLR(Method):
         temperature: float,
         ridge: float,
         small_batch: Literal["error", "warn"],
+        gamma_per_n: bool,
         ema: float | None,
         predictor: int | None,
     ):
         """`widths` of the projector, batch norm after every layer. `ridge` is added to the covariance's diagonal.
-        Whitening needs more vectors than dimensions: 2N - 1 > D; `small_batch` says what happens otherwise. `ema`: view
-        2 passes an encoder that follows by this momentum, without gradient. `predictor`: hidden width of a further head
-        on view 1.
+        Whitening needs more vectors than dimensions: 2N - 1 > D; `small_batch` says what happens otherwise.
+        `gamma_per_n`: the symmetry term over N, since the norm grows with the batch. `ema`: view 2 passes an encoder
+        that follows by this momentum, without gradient. `predictor`: hidden width of a further head on view 1.
         """
         super().__init__(backbone, data)
         self.head = projection(backbone.width, widths, batch_norm=True)
         self.affinity, self.mode, self.temperature, self.ridge = affinity, mode, temperature, ridge
-        self.small_batch, self.ema = small_batch, ema
+        self.small_batch, self.gamma_per_n, self.ema = small_batch, gamma_per_n, ema
         self.key = follower(nn.Sequential(self.backbone, self.head)) if ema is not None else None
         self.predictor = None
         if predictor is not None:
@@ -82,7 +83,8 @@ class UniCLR(Method):
         scaled = a / self.temperature
         terms = {"fit": F.cross_entropy(scaled, torch.arange(len(a), device=a.device))}
         if self.weights.get("symmetry", 1):
-            terms["symmetry"] = asymmetry(scaled if self.mode == "released" else a)
+            uneven = asymmetry(scaled if self.mode == "released" else a)
+            terms["symmetry"] = uneven / len(a) if self.gamma_per_n else uneven
         return terms
 
     def _check(self, rows: int, width: int) -> None:

@@ -20,18 +20,16 @@ def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.opt
     groups: list[dict[str, Any]] = [{"params": learned, "weight_decay": decay}]
     if "head_lr" in settings:
         trunk = {id(parameter) for parameter in module.backbone.parameters()}
-        groups = [
-            {"params": [p for p in learned if id(p) in trunk], "weight_decay": decay},
-            {"params": [p for p in learned if id(p) not in trunk], "weight_decay": decay},
-        ]
-        groups[1]["scale"] = settings["head_lr"] / lr
+        heads = [p for p in learned if id(p) not in trunk]
+        groups[0]["params"] = [p for p in learned if id(p) in trunk]
+        groups.append({"params": heads, "weight_decay": decay, "scale": settings["head_lr"] / lr})
     if settings.get("exclude_bias_and_norm"):
-        flat = [parameter for parameter in learned if parameter.ndim <= 1]
         groups = [
-            {"params": [p for p in learned if p.ndim > 1], "weight_decay": decay},
-            {"params": flat, "weight_decay": 0.0},
+            {**group, "params": [p for p in group["params"] if (p.ndim <= 1) == flat], "weight_decay": kept}
+            for group in groups
+            for flat, kept in ((False, decay), (True, 0.0))
         ]
-        groups = [group for group in groups if group["params"]]
+    groups = [group for group in groups if group["params"]] or groups[:1]
     if settings["name"] == "sgd":
         return torch.optim.SGD(groups, lr, momentum=momentum, nesterov=settings.get("nesterov", False), fused=True)
     if settings["name"] == "lars":

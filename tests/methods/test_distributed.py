@@ -12,7 +12,8 @@ import torch.multiprocessing as mp
 
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather, gather_constant
-from methods.engine.method import Batch, DataFacts
+from methods.engine.method import Batch, Context, DataFacts, Method, build_method
+from methods.engine.recipe import resolve
 from methods.mixem import MixEm
 from tests.conftest import ROOT
 from tests.methods.test_resume import columns, start_until
@@ -40,6 +41,39 @@ def mixem(variant):
     return MixEm(Flat(), DataFacts(3, (1, 5, 1), 8), components=3, embedding=4, temperature=0.5, variant=variant)
 
 
+CHANGES = {
+    "barlow_twins": {"hidden": 6, "embedding": 4},
+    "vicreg": {"hidden": 6, "embedding": 4},
+    "uniclr-whitening": {"widths": [4], "ridge": 1e-3},
+    "uniclr-trace": {"widths": [4], "ridge": 1e-3},
+    "cdc": {"clusters": 3, "embedding": 4, "queue": 10, "shuffle": False},
+    "pcl": {"embedding": 4, "queue": 12, "shuffle": False, "clusters": [2, 3], "warmup_epochs": 0},
+}
+
+
+def without_batch_norm(name) -> Method:
+    """A method of flattened images whose head sees each row alone, so that halves of a batch are like the whole."""
+    recipe = resolve(name, "digits", {"network": {"backbone": "none"}, "settings": CHANGES[name]})
+    torch.manual_seed(2)
+    method = build_method(recipe, DataFacts(3, (1, 5, 1), ROWS))
+    if name not in ("cdc", "pcl"):
+        method.head = torch.nn.Linear(5, 4)
+    return method
+
+
+def step_of(name, share, wrap=lambda module: module):
+    """(method, terms) after one step of training on the rows `share`: gradients are there, queues are written."""
+    method = without_batch_norm(name)
+    everything = data()[0].float().view(ROWS, 1, 1, 5)
+    method.before_epoch(Context(0, 2, ROWS, lambda rows: everything[rows], lambda *path: 7))
+    views = [view[share].float().view(-1, 1, 1, 5) for view in data()]
+    wrapped = wrap(method)  # held until the backward pass, which it synchronises
+    terms = wrapped(Batch(views, torch.arange(ROWS)[share]))
+    sum(recipe_weight * terms[key] for key, recipe_weight in method.weights.items() if key in terms).backward()
+    method.after_step()
+    return method, torch.stack([terms[key].detach() for key in sorted(terms)])
+
+
 def work(rank, port, folder):
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
@@ -61,6 +95,11 @@ def work(rank, port, folder):
             dist.all_reduce(values)
             result[variant] = (values / RANKS, [p.grad for p in model.module.parameters()])
             result[f"{variant}_counts"] = model.module.dominant_counts
+        for name in CHANGES:
+            method, values = step_of(name, share, torch.nn.parallel.DistributedDataParallel)
+            dist.all_reduce(values)
+            gradients = [p.grad for p in method.parameters() if p.requires_grad]
+            result[name] = (values / RANKS, gradients, dict(method.named_buffers()))
         x = torch.arange(2.0) + 10 * rank
         result["gathered"] = (gather(x), gather_constant(x.long()))
         torch.save(result, folder / f"{rank}.pt")
@@ -100,6 +139,23 @@ def test_mixem_equals_one_process(ranks, variant):
         for mine, theirs in zip(result[variant][1], model.parameters(), strict=True):
             torch.testing.assert_close(mine, theirs.grad, rtol=1e-4, atol=1e-6)
         assert torch.equal(result[f"{variant}_counts"], model.dominant_counts)  # the same on every rank
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_losses_gradients_queues_and_prototypes_equal_one_process(ranks, name):
+    method, values = step_of(name, slice(None))
+    learned = [p.grad for p in method.parameters() if p.requires_grad]
+    assert any(gradient.abs().max() > 1e-4 for gradient in learned)
+    for result in ranks:
+        torch.testing.assert_close(result[name][0], values)
+        for mine, theirs in zip(result[name][1], learned, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        for (
+            key,
+            buffer,
+        ) in method.named_buffers():  # the queue in the order of the whole batch; CDC's counts; prototypes
+            if key != "dominant_counts":  # each process counts its own images
+                torch.testing.assert_close(result[name][2][key], buffer)
 
 
 def test_gather_is_in_rank_order(ranks):

@@ -70,6 +70,17 @@ def test_biases_and_norms_go_without_decay():
     assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(1, 0.1), (3, 0.0)]
 
 
+def test_a_rate_of_the_head_and_no_decay_for_biases_go_together():
+    net = torch.nn.Module()
+    net.backbone, net.head = torch.nn.Linear(2, 3), torch.nn.Linear(3, 4)
+    settings = {"name": "sgd", "lr": 1, "head_lr": 5, "weight_decay": 0.1, "exclude_bias_and_norm": True}
+    groups = build_optimiser(settings, net).param_groups
+    found = {
+        (tuple(p.shape), group["weight_decay"], group.get("scale", 1)) for group in groups for p in group["params"]
+    }
+    assert found == {((3, 2), 0.1, 1), ((3,), 0.0, 1), ((4, 3), 0.1, 5), ((4,), 0.0, 5)}
+
+
 def test_lars_against_its_formula():
     """Two steps of You et al.: trust |w| / (|g| + decay |w|) for weights, plain momentum for biases."""
     torch.manual_seed(0)

@@ -116,3 +116,45 @@ def test_a_batch_too_small_is_refused_or_warned_of():
     with pytest.warns(UserWarning, match="batch of 3 for 6 dimensions"):
         build(affinity="trace", small_batch="warn", ridge=0.1).losses(batch(3))
     build(affinity="affinity").losses(batch(3))
+
+
+def test_trace_of_the_affinity_is_that_of_the_whitened_cross_covariance():
+    """Sec. 3.2: Trace((Z - mu)^T Sigma^-1 (Z' - mu)) = Trace(Sigma^-1 (Z' - mu) (Z - mu)^T)."""
+    z1, z2 = views()
+    mean = torch.cat([z1, z2]).mean(0)
+    joint = torch.cat([z1, z2]) - mean
+    crossed = torch.linalg.inv(joint.T @ joint) @ (z2 - mean).T @ (z1 - mean)
+    assert affinity_of_trace(z1, z2).trace().item() == pytest.approx(crossed.trace().item())
+
+
+def test_the_norm_over_n_is_the_same_for_a_batch_seen_twice():
+    method = {name: build(gamma_per_n=name == "each") for name in ("all", "each")}
+    z1, z2 = (z.float() for z in views())
+    once, twice = (z1, z2), (torch.cat([z1, z1]), torch.cat([z2, z2]))
+    norm = {name: [m._of(*z)["symmetry"].item() for z in (once, twice)] for name, m in method.items()}
+    assert norm["all"][1] == pytest.approx(2 * norm["all"][0], rel=1e-4)
+    assert norm["each"][1] == pytest.approx(norm["each"][0], rel=1e-4)
+    assert norm["each"][0] == pytest.approx(norm["all"][0] / 24, rel=1e-4)
+
+
+def test_trace_keeps_the_rank_that_plain_attraction_loses():
+    """Sixty steps of one network on noisy images: neither has negatives, stop-gradient or predictor."""
+    from evaluation.similarity import rankme
+
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(64, 1, 8, 8, generator=generator)
+    rank = {}
+    for name, settings in (("uniclr-trace", {"widths": [16, 16, 6]}), ("simsiam-attraction", {"embedding": 6})):
+        recipe = resolve(name, "digits", {"network": {"widths": [8, 16]}, "settings": settings})
+        torch.manual_seed(0)
+        method = build_method(recipe, DataFacts(10, (8, 8, 1), 64)).train()
+        optimiser = torch.optim.Adam(method.parameters(), 1e-2)
+        for _ in range(60):
+            noisy = [images + 0.1 * torch.randn(images.shape, generator=generator) for _ in range(2)]
+            terms = method.losses(Batch(noisy, torch.arange(64)))
+            optimiser.zero_grad()
+            sum(terms.values()).backward()
+            optimiser.step()
+        z = method.features(images)["z"].detach()
+        rank[name] = rankme((z - z.mean(0)).numpy())
+    assert rank["uniclr-trace"] > 2 * rank["simsiam-attraction"], rank
