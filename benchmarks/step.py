@@ -1,8 +1,9 @@
 """Time of one training step on ready tensors, by network and precision: what the hardware gives before any data work.
 
-python -m benchmarks.step [--device cpu] [--repeats 5]
+python -m benchmarks.step [--device cpu] [--repeats 5] [--methods simclr_base uniclr uniclr-whitening ...]
 
-Medians of several turns, contenders side by side in one process. The last line is one JSON object of ratios.
+Medians of several turns, contenders side by side in one process. With `--methods` the recipes' own heads and losses on
+one network instead, as multiples of the first one's step. The last line is one JSON object of ratios.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import torch
 
 from methods.engine.method import Batch, DataFacts, Method, build_method
 from methods.engine.optim import build_optimiser
+from methods.engine.recipe import resolve
 
 NETWORKS = {
     "convnet_28": ((28, 28, 1), {"backbone": "convnet", "widths": [32, 64, 128, 128], "pool_after": [0, 2]}, 256),
@@ -54,10 +56,11 @@ def bare_step(
 
     def step() -> None:
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            total = sum(method(batch).values())
+            total = sum(recipe["weights"].get(name, 1) * value for name, value in method(batch).items())
         optimiser.zero_grad(set_to_none=True)
         total.backward()
         optimiser.step()
+        method.after_step()
         if device.type == "cuda":
             torch.cuda.synchronize()
 
@@ -77,13 +80,32 @@ def measure(contenders: dict[str, Callable[[], None]], repeats: int) -> dict[str
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def method_steps(names: list[str], device: str, repeats: int) -> dict[str, float]:
+    """Step time of recipes on the ConvNet for 28 px, batch 256, float32, as multiples of the first one's."""
+    shape, network, size = NETWORKS["convnet_28"]
+    views = [torch.randn(size, shape[2], *shape[:2], device=device) for _ in range(2)]
+    contenders = {}
+    for name in names:
+        recipe = resolve(name, "digits", {"network": network})
+        method = build_method(recipe, DataFacts(10, shape, 10_000))
+        contenders[name] = bare_step(method, recipe, views)
+    seconds = measure(contenders, repeats)
+    for name, value in seconds.items():
+        print(f"{name:24s} {1000 * value:8.1f} ms")
+    return {name: round(value / seconds[names[0]], 3) for name, value in seconds.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--methods", nargs="+", help="recipes to compare, the first is 1")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    if given.methods:
+        print(json.dumps(method_steps(given.methods, given.device, given.repeats)))
+        return
     ratios = {}
     for network in NETWORKS:
         recipe, facts = simclr(network)
