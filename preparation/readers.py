@@ -131,23 +131,27 @@ def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
     base = root / spec["folder"]
     paths, labels, splits = [], [], {}
     for split in spec["splits"]:
-        if not (base / split).is_dir():
-            raise DataError(f"{base / split}: no such folder; expected {{split}}/{{class}}/files under {base}")
+        folder = base / spec.get("split_folders", {}).get(split, split)
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder; expected {{split}}/{{class}}/files under {base}")
         if "class_list" in spec:
-            classes = [line.split()[0] for line in (root / spec["class_list"]).read_text().splitlines() if line.strip()]
+            listed = root / spec["class_list"]
+            if not listed.is_file():
+                raise DataError(f"{listed}: no such file; it names the classes to use, one a line")
+            classes = [line.split()[0] for line in listed.read_text().splitlines() if line.strip()]
         else:
-            classes = sorted(entry.name for entry in (base / split).iterdir() if entry.is_dir())
+            classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
         if len(classes) != spec["classes"]:
             raise DataError(
-                f"{base / split}: {len(classes)} class folders found ({', '.join(classes[:3])}, ...), "
+                f"{folder}: {len(classes)} class folders found ({', '.join(classes[:3])}, ...), "
                 f"{spec['classes']} expected; a folder level too many is a usual cause"
             )
         numbers = {name: number for number, name in enumerate(classes)}
         try:
-            found = make_dataset(str(base / split), numbers, IMG_EXTENSIONS)
+            found = make_dataset(str(folder), numbers, IMG_EXTENSIONS)
             found = sorted(found, key=lambda pair: (pair[1], pair[0]))
         except FileNotFoundError as problem:
-            raise DataError(f"{base / split}: {problem}") from None
+            raise DataError(f"{folder}: {problem}") from None
         paths += [str(Path(path).relative_to(base)) for path, _ in found]
         labels += [label for _, label in found]
         splits[split] = len(found)

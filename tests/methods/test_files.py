@@ -51,6 +51,15 @@ def test_a_class_list_selects_and_orders(made):
     raw = read(SPEC | {"class_list": "two.txt", "classes": 2, "splits": {"val": 4}}, made, False)
     assert raw.labels.tolist() == [0, 0, 1, 1]
     assert "n00000002" in raw.images[0]
+    with pytest.raises(DataError, match=r"three\.txt: no such file; it names the classes"):
+        read(SPEC | {"class_list": "three.txt"}, made, False)
+
+
+def test_a_split_may_lie_in_a_folder_of_another_name(made):
+    """ImageNet's `val` is what the protocols call `test`."""
+    raw = read(SPEC | {"splits": {"train": 12, "test": 6}, "split_folders": {"test": "val"}}, made, False)
+    assert raw.splits == {"train": 12, "test": 6}
+    assert str(raw.images[12]).startswith("val/n00000000/")
 
 
 def test_wrong_layouts_are_named(made):
