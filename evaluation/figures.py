@@ -32,6 +32,16 @@ def history(curves: Mapping[str, Mapping[str, np.ndarray]], columns: Sequence[st
     return figure
 
 
+def convergence(curves: Mapping[str, np.ndarray]) -> Figure:
+    """Cluster accuracy over the epochs, one curve per run: curves[label] is [n, 2], epoch and ACC."""
+    figure, (axis,) = _panels(1, 4.2)
+    for number, (label, own) in enumerate(curves.items()):
+        axis.plot(*own.T, color=f"C{number}", linestyle=DASHES[number % 4], marker=".", label=label)
+    axis.set(xlabel="epoch", ylabel="ACC of 2,000 training images", ylim=(0, 1))
+    axis.legend(frameon=False)
+    return figure
+
+
 def embedding(planes: Mapping[str, np.ndarray], labels: np.ndarray) -> Figure:
     """One scatter per run or epoch: planes[label] is [N, 2], `labels` [N] colour the points."""
     figure, axes = _panels(len(planes), 3.2)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation import figures
+from evaluation.clustering import accuracy
 from preparation.catalogue import entry_or_json
 from preparation.prepared import Prepared, open_prepared
 from rules.record import StageError, run_stage, whole
@@ -51,11 +52,30 @@ def _history(settings: Mapping[str, Any], data: Prepared, runs: Mapping[str, Pat
     return figures.history(curves, columns)
 
 
+def _convergence(settings: Mapping[str, Any], data: Prepared, runs: Mapping[str, Path]) -> figures.Figure:
+    """ACC of the clusters of the snapshots' rows over the epochs; labels are used here, never in training."""
+    curves = {}
+    for label, folder in runs.items():
+        with np.load(folder / "snapshots.npz") as stored:
+            names = {int(name.removesuffix("_clusters")): name for name in stored.files if name.endswith("_clusters")}
+            labels = data.labels[stored["rows"]]
+            known = labels >= 0
+            points = [(epoch, accuracy(labels[known], stored[names[epoch]][known])) for epoch in sorted(names)]
+        if not points:
+            raise StageError(
+                f"{folder / 'snapshots.npz'}: no clusters; the recipe must name `snapshots`, the method have p"
+            )
+        curves[label] = np.array(points)
+    return figures.convergence(curves)
+
+
 def _embedding(settings: Mapping[str, Any], data: Prepared, runs: Mapping[str, Path]) -> figures.Figure:
     rows = _some(np.flatnonzero(data.labels >= 0))
     planes = {}
     for label, folder in runs.items():
-        z = _features(folder, settings.get("features", "h"))[rows]
+        shown = settings["recipes"][label]
+        name = settings.get("features", "h") if isinstance(shown, str) else shown["features"]
+        z = _features(folder, name)[rows]
         planes[label] = figures.project(z, settings.get("projection", "umap"))
     return figures.embedding(planes, data.labels[rows])
 
@@ -65,7 +85,7 @@ def _snapshots(settings: Mapping[str, Any], data: Prepared, runs: Mapping[str, P
     for label, folder in runs.items():
         with np.load(folder / "snapshots.npz") as stored:
             rows = stored["rows"]
-            epochs = sorted((name for name in stored.files if name != "rows"), key=int)
+            epochs = sorted((name for name in stored.files if name.isdigit()), key=int)
             for epoch in epochs:
                 plane = figures.project(stored[epoch], settings.get("projection", "umap"))
                 planes[f"{label}, epoch {epoch}" if len(runs) > 1 else f"epoch {epoch}"] = plane
@@ -104,6 +124,7 @@ def _features(folder: Path, name: str) -> np.ndarray:
 
 KINDS = {
     "history": _history,
+    "convergence": _convergence,
     "embedding": _embedding,
     "snapshots": _snapshots,
     "rank_grid": _rank_grid,

@@ -55,12 +55,11 @@ class Plan:
         for name in config["overrides"]:
             if name != "*":
                 catalogue.require("recipe in overrides", name, recipes.names())
-        for name in config["figures"]:
-            self.figure(name)
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         for name, table in self.tables.items():
             self._check_table(name, table)
-        for run in self.runs():
+        shown = [run for name in config["figures"] for run in self._figure_runs(name).values()]
+        for run in dict.fromkeys([*self.runs(), *(each for last in shown for each in self._with_bases(last))]):
             self._check_sizes(run)
 
     # ---- what a suite is made of
@@ -82,18 +81,23 @@ class Plan:
     def figure(self, name: str) -> dict[str, Any]:
         """The configuration of a figure, its recipes known."""
         found = catalogue.entry("figure", name)
-        for recipe in found["recipes"].values():
+        for recipe in self._shown(found).values():
             catalogue.require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
         return found
 
+    @staticmethod
+    def _shown(figure: dict[str, Any]) -> dict[str, str]:
+        """label -> recipe of a figure's configuration."""
+        return {label: r if isinstance(r, str) else r["recipe"] for label, r in figure["recipes"].items()}
+
+    def _figure_runs(self, name: str) -> dict[str, Run]:
+        first = [self.config[key][0] for key in ("datasets", "protocols")]
+        shown = self._shown(self.figure(name))
+        return {label: Run(*first, recipe, self.config["seeds"][0]) for label, recipe in shown.items()}
+
     def figure_runs(self, name: str) -> dict[str, str]:
         """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        first = [self.config[key][0] for key in ("datasets", "protocols")]
-        runs = {
-            label: Run(*first, recipe, self.config["seeds"][0])
-            for label, recipe in self.figure(name)["recipes"].items()
-        }
-        return {label: f"{self.results}/{run.path}" for label, run in runs.items()}
+        return {label: f"{self.results}/{run.path}" for label, run in self._figure_runs(name).items()}
 
     def figure_files(self, name: str) -> list[str]:
         """The files of those runs that figures read."""

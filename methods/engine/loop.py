@@ -23,7 +23,7 @@ from methods.engine.method import Batch, Context, Method
 from methods.engine.optim import build_optimiser, schedule
 from methods.engine.seeds import derive
 
-SNAPSHOT = 2000  # rows, evenly spaced, whose features are kept at the epochs that a recipe's `snapshots` names
+SNAPSHOT = 2000  # rows, evenly spaced, that are kept at the epochs that a recipe's `snapshots` names
 PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 
 
@@ -33,7 +33,8 @@ class Outcome:
 
     history: list[dict[str, float]] = field(default_factory=list)
     diverged: dict[str, Any] | None = None
-    snapshots: dict[str, Tensor] = field(default_factory=dict)  # epoch -> h of SNAPSHOT rows, where the recipe asks
+    # Where the recipe asks: epoch -> h of SNAPSHOT rows, and "{epoch}_clusters" -> argmax p where the method has p.
+    snapshots: dict[str, Tensor] = field(default_factory=dict)
 
 
 def train(
@@ -144,7 +145,7 @@ def train(
             outcome.history.append(row)
             report(row)
             if epoch + 1 in recipe.get("snapshots", ()):
-                outcome.snapshots[str(epoch + 1)] = _features(method, context)
+                outcome.snapshots |= _snapshot(method, context)
             first_step, sums, spent = 0, {}, 0.0
             bad = [name for name in row if not math.isfinite(row[name])]
             if bad:
@@ -159,15 +160,18 @@ def train(
 
 
 @torch.no_grad()
-def _features(method: Method, context: Context) -> Tensor:
-    """h of up to SNAPSHOT evenly spaced training rows, as they are after this epoch: [n, d] on the CPU."""
+def _snapshot(method: Method, context: Context) -> dict[str, Tensor]:
+    """h [n, d] and clusters [n] of up to SNAPSHOT evenly spaced training rows, as they are after this epoch."""
     method.eval()
-    rows = snapshot_rows(context.rows).to(context.device)
-    return method.features(context.clean(rows))["h"].float().cpu()
+    features = method.features(context.clean(snapshot_rows(context.rows).to(context.device)))
+    kept = {str(context.epoch + 1): features["h"].float().cpu()}
+    if "p" in features:
+        kept[f"{context.epoch + 1}_clusters"] = features["p"].argmax(1).cpu()
+    return kept
 
 
 def snapshot_rows(rows: int) -> Tensor:
-    """The training rows whose features snapshots hold."""
+    """The training rows that snapshots hold."""
     return torch.linspace(0, rows - 1, min(SNAPSHOT, rows)).long()
 
 

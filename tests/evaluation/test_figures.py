@@ -63,6 +63,13 @@ def test_an_isometry_has_no_gaps():
     assert figures.neighbour_gaps(x, 2 * x).mean() > 0
 
 
+def test_convergence_shows_the_points_it_is_given():
+    curves = {"one": np.array([[1, 0.2], [5, 0.7]]), "other": np.array([[1, 0.1]])}
+    (axis,) = figures.convergence(curves).axes
+    assert [line.get_label() for line in axis.lines] == ["one", "other"]
+    np.testing.assert_array_equal(axis.lines[0].get_xydata(), curves["one"])
+
+
 @pytest.mark.parametrize("projection", ["tsne", "pca"])
 def test_projections_repeat(projection):
     z = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
@@ -79,7 +86,8 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     h = generator.normal(size=(200, 3)).astype(np.float32)
     np.savez(run / "features.npz", h=h, p=np.eye(10, dtype=np.float32)[np.arange(200) % 10])
     (run / "history.csv").write_text("epoch,total\n1,2.5\n2,1.5\n")
-    np.savez(run / "snapshots.npz", rows=np.arange(60), **{"1": h[:60], "10": h[60:120]})
+    kept = {"1": h[:60], "10": h[60:120], "1_clusters": np.zeros(60, int), "10_clusters": np.arange(60) % 10}
+    np.savez(run / "snapshots.npz", rows=np.arange(60), **kept)
 
     def draw(**figure):
         import json
@@ -104,6 +112,8 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     for figure in (
         {"kind": "history", "columns": ["total", "missing"]},
         {"kind": "embedding", "projection": "pca"},
+        {"kind": "convergence"},
+        {"kind": "embedding", "projection": "pca", "recipes": {"mine": {"recipe": "simclr", "features": "p"}}},
         {"kind": "snapshots", "projection": "pca"},
         {"kind": "rank_grid"},
         {"kind": "distances"},

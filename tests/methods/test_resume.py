@@ -183,11 +183,14 @@ def trained(folder, settings, state):
     return {key: value for key, value in method.state_dict().items() if isinstance(value, torch.Tensor)}, history
 
 
+SMALL = {"base": None, "batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 2}}
 SMALL_MLP = {"base": None, "batch_size": 64, "network": {"widths": [16, 4]}, "schedule": {"epochs": 2}}
 METHODS = {  # name -> (changes, steps per epoch)
-    "mixem": ({"base": None, "batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 2}}, 3),
+    "mixem": (SMALL, 3),
     "dcrl": ({**SMALL_MLP, "settings": {"start_epoch": 1, "ramp_epochs": 2, "init_rows": 60}}, 4),
     "dec": ({**SMALL_MLP, "settings": {"interval": 3}}, 4),
+    "cdc": ({**SMALL, "settings": {"queue": 100}}, 3),  # key encoder, and a queue that wraps around
+    "pcl": ({**SMALL, "settings": {"queue": 100, "clusters": [4, 8], "warmup_epochs": 1}}, 3),
 }
 
 

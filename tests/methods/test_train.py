@@ -5,6 +5,7 @@ import json
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -62,6 +63,18 @@ def test_writes_model_history_and_record(train, digits_200, tmp_path):
     total = sum(weights[name] * float(rows[0][name]) for name in weights)
     assert float(rows[0]["total"]) == pytest.approx(total, rel=1e-4)
     assert torch.load(tmp_path / "model.pt", weights_only=True)["epoch"] == 2
+
+
+def test_snapshots_hold_features_and_clusters_of_the_epochs_asked_for(train, digits_200, tmp_path):
+    assert train(digits_200, small("cdc", snapshots=[1, 2, 5]), tmp_path).returncode == 0
+    assert train(digits_200, small("simclr_base", snapshots=[2]), tmp_path / "base").returncode == 0
+    with np.load(tmp_path / "snapshots.npz") as stored:
+        assert set(stored.files) == {"rows", "1", "1_clusters", "2", "2_clusters"}
+        assert [stored[name].shape for name in ("rows", "1", "1_clusters")] == [(200,), (200, 16), (200,)]
+        assert not np.array_equal(stored["1"], stored["2"])
+        assert 0 <= stored["2_clusters"].min() <= stored["2_clusters"].max() < 10
+    with np.load(tmp_path / "base" / "snapshots.npz") as stored:
+        assert set(stored.files) == {"rows", "2"}  # SimCLR has no p
 
 
 def test_base_weights_are_where_training_starts(train, digits_200, tmp_path):
