@@ -40,6 +40,7 @@ wildcard_constraints:
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_]+",
+    neighbours="[hz][0-9]+-[a-z+]+",
 
 
 localrules:
@@ -55,7 +56,7 @@ rule all:
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("prepare", "train", "embed", "assign", "evaluate", "tabulate", "plot", "track"):
+for stage in ("prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
 
     include: f"rules/{stage}.smk"
 

@@ -22,6 +22,7 @@ from methods.engine.method import DataFacts, Method, build_method, digest, load_
 from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve_or_json, train_splits
 from methods.engine.seeds import derive
+from methods.mine import read_neighbours
 from preparation.catalogue import entry_or_json
 from preparation.prepared import Prepared, open_prepared
 from rules.record import Record, StageError, read_json, run_stage, whole, write_json
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--base", help="model.pt of the base recipe, where the recipe names one")
+    parser.add_argument("--neighbours", help="file of stage mine, where the recipe names neighbours")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--resume", default="results/.resume", help="folder for the state of unfinished runs")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
@@ -55,6 +57,14 @@ def main() -> None:
     base = _read_base(recipe, given.base)
     settings = {"recipe": recipe, "protocol": {"name": protocol_name, "train": splits}}
     inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
+    neighbours = None
+    if ("neighbours" in recipe) != bool(given.neighbours):
+        raise StageError(
+            f"recipe {recipe['name']!r} {'needs' if 'neighbours' in recipe else 'uses no'} neighbours: "
+            f"{'give their file as' if 'neighbours' in recipe else 'leave out'} --neighbours"
+        )
+    if given.neighbours:
+        neighbours, inputs["neighbours"] = read_neighbours(given.neighbours, rows, inputs["data"])
     record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
 
     fabric = Fabric(
@@ -83,9 +93,9 @@ def main() -> None:
     images = training_feed(data, rows, data.labels[rows] if kind.uses_labels else None, fabric.device)
 
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
-    outcome = train(
-        fabric, method, recipe, images, normalisation(recipe, data.card), given.seed, state, given.checkpoint_minutes
-    )
+    normal = normalisation(recipe, data.card)
+    minutes = given.checkpoint_minutes
+    outcome = train(fabric, method, recipe, images, normal, given.seed, state, minutes, neighbours)
     if outcome.diverged and given.strict:
         state.remove()
         raise StageError(

@@ -167,6 +167,20 @@ class Plan:
         base = self.base(run)
         return [] if base is None else [f"{self.results}/{base.path}/{name}" for name in ("model.pt", "train.json")]
 
+    def neighbour_files(self, run: Run) -> list[str]:
+        """The mined neighbours that a run draws partners from, and their record, or nothing."""
+        if (name := self._neighbours(run)) is None:
+            return []
+        return [f"{self.results}/{self.base(run).path}/neighbours/{name}.{ending}" for ending in ("npz", "json")]
+
+    def _neighbours(self, run: Run) -> str | None:
+        """Name of the file of neighbours: array and count, and the splits of this run's training rows."""
+        recipe = self.recipe(run)
+        if "neighbours" not in recipe:
+            return None
+        splits = recipes.train_splits(recipe, catalogue.entry("protocol", run.protocol))
+        return f"{recipe['neighbours']['array']}{recipe['neighbours']['count']}-{'+'.join(splits)}"
+
     def cluster_files(self, run: Run, ending: str) -> list[str]:
         """The clusters (npz) or their records (json) of every assigner asked of a run."""
         return [f"{self.results}/{run.path}/clusters/{assigner}.{ending}" for assigner in self.assigners(run)]
@@ -191,7 +205,7 @@ class Plan:
 
     def code(self, stage: str) -> str:
         """Code hash of a stage that belongs to no single run."""
-        return code_version(f"evaluation.{stage}")
+        return code_version(f"methods.{stage}" if stage == "mine" else f"evaluation.{stage}")
 
     def prepare_stage(self, dataset: str) -> "Stage":
         """The stage that prepares a data set, whichever runs use it."""
@@ -199,7 +213,7 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def stage(self, stage: str, run: Run) -> "Stage":
-        """`stage`: "prepare", "train", "embed", "assign/{assigner}" or "evaluate"."""
+        """`stage`: "prepare", "train", "embed", "mine/{neighbours}", "assign/{assigner}" or "evaluate"."""
         kind, _, detail = stage.partition("/")
         code = code_version(*self.roots(kind, run))
         settings, inputs, seed = getattr(self, f"_{kind}")(run, detail)
@@ -209,7 +223,7 @@ class Plan:
         """The modules whose code, with all they import, makes the stage stale."""
         if kind in ("train", "embed"):
             return f"methods.{kind}", f"methods.{self.recipe(run)['method']}"
-        return ({"prepare": "preparation.prepare"}.get(kind, f"evaluation.{kind}"),)
+        return ({"prepare": "preparation.prepare", "mine": "methods.mine"}.get(kind, f"evaluation.{kind}"),)
 
     def splits(self, stage: str, run: Run) -> str:
         """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
@@ -223,6 +237,8 @@ class Plan:
         inputs = {"data": self.stage("prepare", run).fingerprint}
         if (base := self.base(run)) is not None:
             inputs["base"] = self.stage("train", base).fingerprint
+            if (neighbours := self._neighbours(run)) is not None:
+                inputs["neighbours"] = self.stage(f"mine/{neighbours}", base).fingerprint
         recipe = self.recipe(run)
         splits = recipes.train_splits(recipe, protocol)
         settings = {"recipe": recipe, "protocol": {"name": run.protocol, "train": splits}}
@@ -230,6 +246,14 @@ class Plan:
 
     def _embed(self, run: Run, _: str) -> tuple[dict, dict, None]:
         return {}, {"model": self.stage("train", run).fingerprint}, None
+
+    def _mine(self, run: Run, name: str) -> tuple[dict, dict, None]:
+        array, count, splits = name[0], name[1:].partition("-")[0], name.partition("-")[2].split("+")
+        return (
+            {"array": array, "count": int(count), "splits": splits},
+            {"features": self.stage("embed", run).fingerprint},
+            None,
+        )
 
     def _assign(self, run: Run, assigner: str) -> tuple[dict, dict, int]:
         protocol = catalogue.entry("protocol", run.protocol)

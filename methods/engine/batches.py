@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from methods.engine import pixels
 from methods.engine.augment import Augment, sample_crop
+from methods.engine.method import Batch
 from methods.engine.seeds import derive
 from preparation.prepared import Prepared
 from rules.record import StageError
@@ -31,7 +32,9 @@ class Order:
         rank: int = 0,
         world: int = 1,
         shuffle: bool = True,
+        neighbours: Tensor | None = None,
     ):
+        """`neighbours` [rows, k]: each row's partners, of which every batch draws one for each of its rows."""
         if batch_size % world:
             raise StageError(f"batch {batch_size} on {world} processes: the batch must be a multiple of the processes")
         if drop_last and rows < batch_size:
@@ -39,7 +42,7 @@ class Order:
                 f"N={rows} < batch {batch_size}: not one full batch; lower batch_size in the recipe or use more data"
             )
         self.batch_size, self.seed, self.rank, self.world, self.rows = batch_size, seed, rank, world, rows
-        self.shuffle = shuffle
+        self.shuffle, self.neighbours = shuffle, neighbours
         used = rows - rows % batch_size if drop_last else rows
         self.used = used - used % world
         self.steps = -(-self.used // batch_size)
@@ -52,6 +55,14 @@ class Order:
         for step in range(first_step, self.steps):
             batch = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield step, batch.chunk(self.world)[self.rank]
+
+    def partners(self, index: Tensor, epoch: int, step: int) -> Tensor | None:
+        """A random neighbour of each row of this process's `index` [B] in a step: [B], or None without neighbours."""
+        if self.neighbours is None:
+            return None
+        share = () if self.world == 1 else (self.rank,)
+        generator = torch.Generator().manual_seed(derive(self.seed, "partners", epoch, step, *share))
+        return self.neighbours[index, torch.randint(self.neighbours.shape[1], (len(index),), generator=generator)]
 
     def augment_seed(self, epoch: int, step: int) -> int:
         """Seed of this process's random views in a step."""
@@ -83,15 +94,22 @@ class Images:
             yield augment.normalise(self.pixels[index.to(self.pixels.device)])
 
     def epoch(
-        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int
-    ) -> Iterator[tuple[int, Tensor, list[Tensor]]]:
-        """(step, index [B], views [B, C, S, S] each) of an epoch; without views the clean images alone."""
+        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) of an epoch; without views the clean images alone, with `clean` them too."""
         generator = Generator()
         for step, index in order.epoch(epoch, first_step):
             generator.manual_seed(order.augment_seed(epoch, step))
+            partners = order.partners(index, epoch, step)
             index = index.to(self.pixels.device)
-            batch = self.pixels[index]
-            yield step, index, [augment(batch, generator) for _ in range(views)] or [augment.normalise(batch)]
+            images = self.pixels[index]
+            batch = Batch([augment(images, generator) for _ in range(views)] or [augment.normalise(images)], index)
+            if clean:
+                batch.clean = augment.normalise(images)
+            if partners is not None:
+                images = self.pixels[partners.to(self.pixels.device)]
+                batch.partners = [augment(images, generator) for _ in range(views)]
+            yield step, batch
 
 
 class Files:
@@ -120,24 +138,34 @@ class Files:
         )
 
     def epoch(
-        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int
-    ) -> Iterator[tuple[int, Tensor, list[Tensor]]]:
+        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False
+    ) -> Iterator[tuple[int, Batch]]:
         """As Images.epoch; batches are decoded ahead by the workers."""
         steps = list(order.epoch(epoch, first_step))
+        partners = [order.partners(index, epoch, step) for step, index in steps]
         crop, rest = augment.without_crop()
-        decoder = _Decoder(self.root, self.paths, self.side, crop if views else None, views, order.seed, epoch)
-        loader = self._loader(decoder, [index.tolist() for _, index in steps])
+        decoder = _Decoder(self.root, self.paths, self.side, crop if views else None, views, order.seed, epoch, clean)
+        rows = [
+            index if own is None else torch.cat([index, own]) for (_, index), own in zip(steps, partners, strict=True)
+        ]
+        loader = self._loader(decoder, [each.tolist() for each in rows])
         generator = Generator()
-        for (step, index), batch in zip(steps, loader, strict=True):
+        for (step, index), decoded in zip(steps, loader, strict=True):
             generator.manual_seed(order.augment_seed(epoch, step))
-            batch = batch.to(self.device, non_blocking=True)  # [B, views or 1, C, S, S]
-            parts = list(batch.unbind(1))
-            yield step, index.to(self.device), [rest(v, generator) if views else augment.normalise(v) for v in parts]
+            decoded = decoded.to(self.device, non_blocking=True)  # [B or 2B, views or 1 (and a clean one), C, S, S]
+            own, other = decoded[: len(index)].unbind(1), decoded[len(index) :].unbind(1)
+            batch = Batch(
+                [rest(v, generator) for v in own[:views]] or [augment.normalise(own[0])], index.to(self.device)
+            )
+            if clean:
+                batch.clean = augment.normalise(own[-1])
+            batch.partners = [rest(v, generator) for v in other[:views]] if len(decoded) > len(index) else []
+            yield step, batch
 
 
 @dataclass
 class _Decoder(torch.utils.data.Dataset):
-    """row -> uint8 [views, 3, S, S]: random crops, or one centre crop where there are no views."""
+    """row -> uint8 [views, 3, S, S]: random crops, or one centre crop where there are no views; `clean` adds one."""
 
     root: Path
     paths: np.ndarray
@@ -146,6 +174,7 @@ class _Decoder(torch.utils.data.Dataset):
     views: int
     seed: int
     epoch: int
+    clean: bool = False
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -157,7 +186,8 @@ class _Decoder(torch.utils.data.Dataset):
         generator = Generator().manual_seed(derive(self.seed, "crop", self.epoch, row))
         box = sample_crop(self.views, self.crop, tuple(image.shape), generator) | {"size": self.side}
         views = pixels.resized_crop(image.expand(self.views, -1, -1, -1), **box)
-        return (views * 255).round_().clamp_(0, 255).byte()
+        views = (views * 255).round_().clamp_(0, 255).byte()
+        return torch.cat([views, centre_crop(image, self.side)]) if self.clean else views
 
 
 def decode(path: Path) -> Tensor:

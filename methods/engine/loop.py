@@ -19,7 +19,7 @@ from torch import Tensor
 from methods.engine.augment import Augment
 from methods.engine.batches import Files, Images, Order
 from methods.engine.checkpoint import ResumeState
-from methods.engine.method import Batch, Context, Method
+from methods.engine.method import Context, Method
 from methods.engine.optim import build_optimiser, schedule
 from methods.engine.seeds import derive
 
@@ -46,8 +46,11 @@ def train(
     seed: int,
     state: ResumeState,
     checkpoint_minutes: float,
+    neighbours: Tensor | None = None,
 ) -> Outcome:
     """Train `method` in place for the recipe's epochs; resumes from `state` when it holds one.
+
+    `neighbours` [N, k]: for a method that uses them, the rows that may be each row's partner.
 
     A run killed anywhere and started again ends in the same bits as one never killed (on one CPU): each epoch's order
     and each step's random numbers depend on (seed, epoch, step) alone, everything else is in `state`. State is saved
@@ -60,7 +63,7 @@ def train(
         return outcome
     rank, world = fabric.global_rank, fabric.world_size
     shuffle = recipe.get("shuffle", True)
-    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world, shuffle)
+    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world, shuffle, neighbours)
     factor = schedule(recipe["schedule"], order.steps)
 
     def rate(step: int) -> float:
@@ -113,15 +116,16 @@ def train(
                 torch.manual_seed(derive(seed, "before_epoch", epoch))
                 method.before_epoch(context)
             method.train()
-            for step, index, views in images.epoch(order, epoch, first_step, augment, method.views):
+            for step, batch in images.epoch(order, epoch, first_step, augment, method.views, method.clean_view):
                 for group in optimiser.param_groups:
                     group["lr"] = rate(epoch * order.steps + step) * group.get("scale", 1.0)
                 context.step = epoch * order.steps + step
                 torch.manual_seed(derive(seed, "before_step", epoch, step))
                 method.before_step(context)
                 torch.manual_seed(derive(seed, "step", epoch, step))  # dropout and whatever else a method draws
-                views = [view.contiguous(memory_format=torch.channels_last) for view in views]
-                terms = wrapped(Batch(views, index, images.labels[index] if method.uses_labels else None))
+                batch.views = [view.contiguous(memory_format=torch.channels_last) for view in batch.views]
+                batch.labels = images.labels[batch.index] if method.uses_labels else None
+                terms = wrapped(batch)
                 total = sum(weights[name] * value for name, value in terms.items() if weights[name] != 0)
                 optimiser.zero_grad(set_to_none=True)
                 fabric.backward(total)

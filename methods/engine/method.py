@@ -27,12 +27,16 @@ class Batch:
 
     `views`: `Method.views` independently augmented, normalised versions of the same images, each float [B, C, H, W];
     with `views = 0` one normalised version without augmentation. `index` [B] numbers the training rows from 0.
-    `labels` [B] is there only for methods that declare `uses_labels`.
+    `labels` [B] is there only for methods that declare `uses_labels`; `clean` [B, C, H, W], the images without
+    augmentation, for those with `clean_view`; `partners`, as many views of a neighbour of each image, for those with
+    `uses_neighbours`.
     """
 
     views: list[Tensor]
     index: Tensor
     labels: Tensor | None = None
+    clean: Tensor | None = None
+    partners: list[Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -70,6 +74,8 @@ class Method(nn.Module):
     terms: ClassVar[tuple[str, ...]] = ()  # names of the loss terms, a literal; weights come from the recipe
     views: ClassVar[int] = 2
     uses_labels: ClassVar[bool] = False
+    uses_neighbours: ClassVar[bool] = False  # the recipe's `neighbours` say which (stage `mine`)
+    clean_view: ClassVar[bool] = False
     drop_last: ClassVar[bool] = True  # contrastive losses depend on the batch size; others may take the rest
     finished: bool = False  # a method that knows it has converged says so; training ends with that epoch
     inherits: ClassVar[tuple[str, ...]] = ("backbone",)  # parts that take the weights of the base recipe's model

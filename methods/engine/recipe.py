@@ -15,7 +15,7 @@ from preparation import catalogue
 from preparation.catalogue import ConfigError
 
 METHODS = Path(__file__).resolve().parent.parent
-STAGES = ("train", "embed")  # modules of methods/ that are no methods
+STAGES = ("train", "embed", "mine")  # modules of methods/ that are no methods
 
 
 def names() -> list[str]:
@@ -110,15 +110,15 @@ def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list
     return protocol["probe"]["train"] if signature(recipe["method"])[2] else protocol["train"]
 
 
-def signature(method: str) -> tuple[dict[str, str], tuple[str, ...], bool]:
-    """({setting: annotation}, loss terms, uses labels) of a method, read from its source without importing it."""
+def signature(method: str) -> tuple[dict[str, str], tuple[str, ...], bool, bool]:
+    """({setting: annotation}, loss terms, uses labels, uses neighbours) of a method, from its source, not imported."""
     catalogue.require("method", method, method_names())
     path = METHODS / f"{method}.py"
     return _signature(path, path.read_text(encoding="utf-8"))
 
 
 @functools.lru_cache(maxsize=128)
-def _signature(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...], bool]:
+def _signature(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...], bool, bool]:
     tree = ast.parse(text, str(path))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     chosen = next(
@@ -127,17 +127,21 @@ def _signature(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...], 
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "METHOD"
     )
     settings: dict[str, str] = {}
-    literals: dict[str, Any] = {"terms": (), "uses_labels": False}
+    literals: dict[str, Any] = {"terms": (), "uses_labels": False, "uses_neighbours": False}
     for node in classes[chosen].body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             settings = {argument.arg: ast.unparse(argument.annotation) for argument in node.args.kwonlyargs}
         if isinstance(node, ast.Assign) and (name := getattr(node.targets[0], "id", "")) in literals:
             literals[name] = ast.literal_eval(node.value)
-    return settings, literals["terms"], literals["uses_labels"]
+    return settings, literals["terms"], literals["uses_labels"], literals["uses_neighbours"]
 
 
 def _check_method(recipe: Mapping[str, Any], where: str) -> None:
-    settings, terms, _ = signature(recipe["method"])
+    settings, terms, _, neighbours = signature(recipe["method"])
+    if neighbours and not (recipe.get("neighbours") and recipe.get("base")):
+        raise ConfigError(f"{where}: method {recipe['method']!r} needs `base` and `neighbours`, mined in its features")
+    if recipe.get("neighbours") and not neighbours:
+        raise ConfigError(f"{where}: method {recipe['method']!r} uses no neighbours; leave the key out")
     for key, known in (("settings", settings), ("weights", terms)):
         given = recipe.get(key, {})
         for extra in given:

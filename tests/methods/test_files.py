@@ -85,7 +85,7 @@ def test_views_do_not_depend_on_workers_and_differ_between_epochs(prepared, work
     order = Order(12, 4, True, seed=5)
 
     def epoch(number, first=0):
-        return [(step, index, views) for step, index, views in feed.epoch(order, number, first, augment, 2)]
+        return [(step, b.index, b.views) for step, b in feed.epoch(order, number, first, augment, 2)]
 
     one = epoch(0)
     assert [step for step, _, _ in one] == [0, 1, 2]
@@ -93,10 +93,26 @@ def test_views_do_not_depend_on_workers_and_differ_between_epochs(prepared, work
     assert not torch.equal(one[0][2][0], one[0][2][1])  # two views, two crops
     monkeypatch.setenv("BENCH_WORKERS", "0")
     again = list(training_feed(prepared, np.arange(12), None, torch.device("cpu")).epoch(order, 0, 1, augment, 2))
-    for (_, index, views), (_, other, others) in zip(one[1:], again, strict=True):  # also when resumed at step 1
-        assert torch.equal(index, other)
-        assert torch.equal(torch.stack(views), torch.stack(others))
+    for (_, index, views), (_, other) in zip(one[1:], again, strict=True):  # also when resumed at step 1
+        assert torch.equal(index, other.index)
+        assert torch.equal(torch.stack(views), torch.stack(other.views))
     assert not torch.equal(epoch(1)[0][2][0], one[0][2][0])
+
+
+def test_files_give_partners_and_clean_images(prepared, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    augment = Augment(AUGMENTATION, SPEC["normalisation"])
+    order = Order(12, 4, True, seed=5, neighbours=((torch.arange(12) + 1) % 12)[:, None])
+    itself = Order(12, 4, True, seed=5, neighbours=torch.arange(12)[:, None])
+    for (_, batch), (_, same) in zip(feed.epoch(order, 0, 0, augment, 1, True), feed.epoch(itself, 0, 0, augment, 1),
+                                     strict=True):  # fmt: skip
+        clean = torch.cat(list(feed.clean(batch.index, augment)))
+        assert torch.equal(batch.clean, clean)
+        assert [view.shape for view in batch.partners] == [(4, 3, 32, 32)]
+        assert torch.equal(batch.views[0], same.views[0])  # what the partner is does not touch the view
+        assert not torch.equal(batch.partners[0], same.partners[0])
+        assert same.clean is None
 
 
 def test_clean_images_are_centre_crops(prepared):
@@ -120,10 +136,10 @@ def test_memory_and_order():
     images = np.arange(10, dtype=np.uint8).repeat(12).reshape(10, 2, 2, 3)
     feed = Images(images, np.arange(10), torch.device("cpu"))
     augment = Augment({}, SPEC["normalisation"])
-    seen = [index for _, index, _ in feed.epoch(Order(10, 4, False, seed=0), 0, 0, augment, 1)]
+    seen = [batch.index for _, batch in feed.epoch(Order(10, 4, False, seed=0), 0, 0, augment, 1)]
     assert sorted(torch.cat(seen).tolist()) == list(range(10))
     assert [len(index) for index in seen] == [4, 4, 2]
-    assert [len(i) for _, i, _ in feed.epoch(Order(10, 4, True, seed=0), 0, 0, augment, 1)] == [4, 4]
+    assert [len(b.index) for _, b in feed.epoch(Order(10, 4, True, seed=0), 0, 0, augment, 1)] == [4, 4]
     shares = [[i for _, i in Order(11, 4, False, 0, rank, 2).epoch(3)] for rank in range(2)]
     assert [len(i) for i in shares[0]] == [len(i) for i in shares[1]] == [2, 2, 1]
     both = torch.cat([i for share in shares for i in share])

@@ -22,12 +22,12 @@ def test_every_recipe_and_variant_resolves(name, dataset):
 def test_signature_read_from_source_is_the_class_s(name):
     import inspect
 
-    settings, terms, uses_labels = recipes.signature(name)
+    settings, terms, uses_labels, uses_neighbours = recipes.signature(name)
     kind = load_method(name)
     keywords = [p.name for p in inspect.signature(kind.__init__).parameters.values() if p.kind == p.KEYWORD_ONLY]
     assert list(settings) == keywords
     assert tuple(terms) == tuple(kind.terms)
-    assert uses_labels == kind.uses_labels
+    assert (uses_labels, uses_neighbours) == (kind.uses_labels, kind.uses_neighbours)
 
 
 def test_layers_in_order(tmp_path, monkeypatch):
