@@ -163,6 +163,9 @@ class CDC(MoCo):
         self.confident.zero_()
         return told
 
+    def chance(self) -> dict[str, float]:
+        return {} if self.in_batch else super().chance()
+
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)
         zc, zn = self.parts(self.head(h))

@@ -4,6 +4,8 @@ He et al., "Momentum Contrast for Unsupervised Visual Representation Learning" (
 (arXiv 2003.04297). v1 and v2 differ in head, augmentation and temperature: the recipe's matter.
 """
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor, nn, no_grad
 
@@ -84,6 +86,9 @@ class MoCo(Method):
     def inherited(self) -> None:
         """The key encoder starts as the query encoder, whatever that was loaded with."""
         self.key_backbone.load_state_dict(self.backbone.state_dict())
+
+    def chance(self) -> dict[str, float]:
+        return {"contrast": math.log(1 + len(self.queue.keys))}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

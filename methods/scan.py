@@ -4,6 +4,8 @@ Van Gansbeke et al., "SCAN: Learning to Classify Images without Labels" (arXiv 2
 mined once (methods/mine.py); each step every image meets one of them, itself among them, both strongly augmented.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -62,6 +64,9 @@ class SCAN(Method):
         self.losses_of_heads.zero_()
         self.counts.zero_()
         return told | {"best_head": float(self.head.best)}
+
+    def chance(self) -> dict[str, float]:
+        return {"consistency": self.head.heads * math.log(self.head.classes)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

@@ -4,6 +4,8 @@ Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster A
 views, without multi-crop.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -86,6 +88,9 @@ class SwAV(Method):
         occupied = float((self.dominant_counts > 0).sum())
         self.dominant_counts.zero_()
         return {"occupied_prototypes": occupied}
+
+    def chance(self) -> dict[str, float]:
+        return {"swap": math.log(len(self.dominant_counts))}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

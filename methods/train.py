@@ -123,9 +123,13 @@ def main() -> None:
     with whole(out / "snapshots.npz") as file:
         kept = {epoch: features.numpy() for epoch, features in outcome.snapshots.items()}
         np.savez(file, rows=rows[snapshot_rows(len(rows)).numpy()], **kept)
+    collapsed = bool(outcome.history and outcome.history[-1].get("at_chance"))
+    if collapsed:
+        print(f"warning: {recipe['name']}, seed {given.seed}: the loss sits at the value of chance: it collapsed")
     own = record.finish(
         "diverged" if outcome.diverged else "ok",
         diverged=outcome.diverged,
+        at_chance=collapsed,
         backbone=backbone,
         weights=weights,
         base_seed=base["seed"] if base else None,

@@ -24,6 +24,7 @@ from methods.engine.optim import build_optimiser, schedule
 from methods.engine.seeds import derive
 
 SNAPSHOT = 2000  # rows, evenly spaced, that are kept at the epochs that a recipe's `snapshots` names
+AT_CHANCE = 0.002  # a mean loss so near to the value of chance, relatively, is at chance
 PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 
 
@@ -142,6 +143,9 @@ def train(
             row = {"epoch": epoch + 1, **dict(zip(sums, means.tolist(), strict=True))}
             # Asked for, not kept from the last step: a run may resume after it.
             row |= {"lr": rate((epoch + 1) * order.steps - 1), **method.statistics()}
+            if chance := method.chance():
+                near = [abs(row[name] - value) < AT_CHANCE * value for name, value in chance.items()]
+                row["at_chance"] = float(any(near))
             row |= {
                 "seconds": round(seconds, 3),
                 "images_per_s": round(order.used / seconds, 1),

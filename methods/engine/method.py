@@ -125,6 +125,12 @@ class Method(nn.Module):
         """Numbers for this epoch's row of the history (occupied components, ...); called once, at the epoch's end."""
         return {}
 
+    def chance(self) -> dict[str, float]:
+        """Term -> its value when nothing is told apart (ln K of a uniform assignment): a loss that sits there has
+        collapsed, which the history and the record say.
+        """
+        return {}
+
     def features(self, x: Tensor) -> dict[str, Tensor]:
         """x [B, C, H, W], normalised -> h [B, d] (backbone), and where the method has them z [B, D], p [B, K]."""
         return {"h": self.backbone(x)}

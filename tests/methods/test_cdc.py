@@ -184,3 +184,26 @@ def test_class_reads_like_its_recipe():
     assert set(resolve("cdc", "cifar10")["weights"]) == set(CDC.terms)
     for variant in ("no_equipartition", "no_zc_norm", "no_t", "only_equipartition"):
         resolve(f"cdc-{variant}", "stl10")
+
+
+def test_the_contrast_with_a_queue_falls_below_chance_within_an_epoch(digits_200):
+    """Thirty steps on real digits; at first the loss rises to about ln(1 + queue) as real keys replace noise."""
+    from preparation.prepared import open_prepared
+
+    images = open_prepared(digits_200).images[:192]
+    x = torch.from_numpy(images.copy()).permute(0, 3, 1, 2).float() / 255
+    method = build(queue=256, shuffle=False, momentum=0.9)
+    optimiser = torch.optim.Adam([p for p in method.parameters() if p.requires_grad], 3e-3)
+    generator, losses = torch.Generator().manual_seed(0), []
+    for step in range(30):
+        own = x[step % 3 * 64 :][:64]
+        views = [own + 0.1 * torch.randn(own.shape, generator=generator) for _ in range(2)]
+        terms = method.losses(Batch(views, torch.arange(64)))
+        optimiser.zero_grad()
+        sum(method.weights[name] * value for name, value in terms.items()).backward()
+        optimiser.step()
+        method.after_step()
+        losses.append(terms["contrast"].item())
+    chance = method.chance()["contrast"]
+    assert chance == pytest.approx(math.log(257))
+    assert losses[-1] < 0.9 * chance

@@ -197,7 +197,7 @@ def test_self_labelling_counts_what_it_labels(name):
     terms["self_label"].backward()
     torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1.0).step()
     method.after_step()
-    moved = [p for p in (*method.backbone.parameters(), *method.head.parameters())]
+    moved = [*method.backbone.parameters(), *method.head.parameters()]
     for old, own, live in zip(before, method.averaged.parameters(), moved, strict=True):
         torch.testing.assert_close(own, (old + live) / 2)
     live = [*method.backbone.buffers(), *method.head.buffers()]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from types import SimpleNamespace
 
@@ -75,6 +76,20 @@ def test_snapshots_hold_features_and_clusters_of_the_epochs_asked_for(train, dig
         assert 0 <= stored["2_clusters"].min() <= stored["2_clusters"].max() < 10
     with np.load(tmp_path / "base" / "snapshots.npz") as stored:
         assert set(stored.files) == {"rows", "2"}  # SimCLR has no p
+
+
+def test_a_loss_at_chance_is_told(train, digits_200, tmp_path):
+    """A temperature of 1000 makes every assignment uniform: SwAV's loss sits at the logarithm of its prototypes."""
+    found = {}
+    for temperature in (0.1, 1000.0):
+        folder = tmp_path / str(temperature)
+        assert train(digits_200, small("swav", settings={"temperature": temperature}), folder).returncode == 0
+        record = json.loads((folder / "train.json").read_text())["records"]["train"]
+        with open(folder / "history.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found[temperature] = record["at_chance"], float(rows[-1]["at_chance"])
+    assert found == {0.1: (False, 0.0), 1000.0: (True, 1.0)}
+    assert float(rows[-1]["swap"]) == pytest.approx(math.log(50), rel=1e-3)
 
 
 def test_base_weights_are_where_training_starts(train, digits_200, tmp_path):

@@ -79,7 +79,8 @@ def test_touching_every_file_makes_nothing_stale(smoke):
          stages(("assign", "evaluate"), ("untrained", "simclr_base", "simclr"))),
         ("config/protocols.yaml", "title: train+test / test", "title: both / test", {("tabulate_table2", "")}),
     ],
-    ids=["method", "block", "neighbours", "count", "metric", "comment", "docstring", "recipe", "variant", "assigner", "title"],
+    ids=["method", "block", "neighbours", "count", "metric", "comment", "docstring", "recipe", "variant", "assigner",
+         "title"],
 )  # fmt: skip
 def test_an_edit_makes_exactly_this_stale(smoke, file, old, new, expected):
     with edited(smoke.root / file, lambda text: text.replace(old, new, 1)):
