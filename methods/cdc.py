@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from methods.blocks.contrast import info_nce, info_nce_in_batch
 from methods.blocks.distributed import gather_constant, rank
 from methods.blocks.heads import mlp
-from methods.blocks.momentum import Queue, follower
 from methods.blocks.precision import full_precision
 from methods.blocks.sinkhorn import sinkhorn
-from methods.engine.method import Batch, DataFacts
+from methods.engine.method import Batch, DataFacts, Method
 from methods.moco import MoCo
 
 
@@ -54,23 +53,12 @@ class CDC(MoCo):
         image labels itself.
         """
         count = data.classes if clusters is None else clusters
-        super().__init__(
-            backbone,
-            data,
-            embedding=count + embedding,
-            layers=2,
-            queue=max(queue, 1),
-            momentum=momentum,
-            temperature=temperature,
-            symmetric=symmetric,
-            shuffle=shuffle,
-        )
+        Method.__init__(self, backbone, data)  # head and keys are not MoCo's
         self.clusters, self.in_batch = count, queue == 0
         self.head = mlp(backbone.width, backbone.width, count + embedding)
-        self.key_head = follower(self.head)
-        self.queue = Queue(max(queue, 1), [count, embedding])
-        if self.in_batch:
-            self.key_backbone, self.key_head = nn.Identity(), nn.Identity()
+        self.temperature, self.symmetric = temperature, symmetric
+        if not self.in_batch:
+            self.start_keys(queue, [count, embedding], momentum, shuffle)
         self.t, self.epsilon, self.iterations = cluster_temperature, epsilon, iterations
         self.sinkhorn_input, self.stabilise, self.target_view = sinkhorn_input, stabilise, target_view
         self.normalise_zc, self.joint_renorm, self.threshold = normalise_zc, joint_renorm, threshold

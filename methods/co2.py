@@ -3,6 +3,8 @@
 Wei et al., "CO2: Consistent Contrast for Unsupervised Visual Representation Learning" (arXiv 2010.02217).
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from methods.blocks.precision import full_precision
@@ -15,23 +17,8 @@ class CO2(MoCo):
 
     terms = ("contrast", "consistency")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        embedding: int,
-        layers: int,
-        queue: int,
-        momentum: float,
-        temperature: float,
-        symmetric: bool,
-        shuffle: bool,
-        consistency_temperature: float,
-    ):
-        settings = {"embedding": embedding, "layers": layers, "queue": queue, "momentum": momentum}
-        settings |= {"temperature": temperature, "symmetric": symmetric, "shuffle": shuffle}
-        super().__init__(backbone, data, **settings)
+    def __init__(self, backbone: nn.Module, data: DataFacts, *, consistency_temperature: float, **moco: Any):
+        super().__init__(backbone, data, **moco)
         self.consistency_temperature = consistency_temperature
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

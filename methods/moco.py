@@ -39,9 +39,14 @@ class MoCo(Method):
         """
         super().__init__(backbone, data)
         self.head = projection(backbone.width, [backbone.width] * (layers - 1) + [embedding], batch_norm=False)
+        self.temperature, self.symmetric = temperature, symmetric
+        self.start_keys(queue, [embedding], momentum, shuffle)
+
+    def start_keys(self, queue: int, parts: list[int], momentum: float, shuffle: bool) -> None:
+        """Key encoder and queue; `parts`: widths of the pieces of a key that have unit length each."""
         self.key_backbone, self.key_head = follower(self.backbone), follower(self.head)
-        self.queue = Queue(queue, [embedding])
-        self.momentum, self.temperature, self.symmetric, self.shuffle = momentum, temperature, symmetric, shuffle
+        self.queue = Queue(queue, parts)
+        self.momentum, self.shuffle = momentum, shuffle
         self.fresh: Tensor | None = None  # keys of this step; they enter the queue after it has been read
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ each granularity a cross-entropy of the query with the prototype of its cluster,
 phi in place of a temperature.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -30,13 +30,6 @@ class PCL(MoCo):
         backbone: nn.Module,
         data: DataFacts,
         *,
-        embedding: int,
-        layers: int,
-        queue: int,
-        momentum: float,
-        temperature: float,
-        symmetric: bool,
-        shuffle: bool,
         clusters: list,
         warmup_epochs: int,
         smoothing: float,
@@ -44,21 +37,20 @@ class PCL(MoCo):
         restarts: int,
         form: Literal["full", "sampled"],
         negatives: int,
+        **moco: Any,
     ):
         """`clusters`: numbers of prototypes, those below 1 as shares of the training rows. `warmup_epochs` of InfoNCE
         alone come first. `smoothing` is the alpha of phi. `form`: all prototypes as candidates, or the batch's own and
         `negatives` others.
         """
-        settings = {"embedding": embedding, "layers": layers, "queue": queue, "momentum": momentum}
-        settings |= {"temperature": temperature, "symmetric": symmetric, "shuffle": shuffle}
-        super().__init__(backbone, data, **settings)
+        super().__init__(backbone, data, **moco)
         self.counts = [count if count >= 1 else max(2, round(count * data.rows)) for count in clusters]
         self.warmup, self.smoothing, self.iterations, self.restarts = warmup_epochs, smoothing, iterations, restarts
         self.form, self.negatives = form, negatives
         for number, count in enumerate(self.counts):
             if count > data.rows:
                 raise ValueError(f"{count} prototypes asked of {data.rows} training rows")
-            self.register_buffer(f"prototypes{number}", torch.zeros(count, embedding))
+            self.register_buffer(f"prototypes{number}", torch.zeros(count, self.queue.keys.shape[1]))
             self.register_buffer(f"phi{number}", torch.ones(count))
             self.register_buffer(f"assigned{number}", torch.zeros(data.rows, dtype=torch.long))
         self.register_buffer("ready", torch.zeros((), dtype=torch.bool))

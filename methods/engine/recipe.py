@@ -131,9 +131,19 @@ def _signature(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...], 
     for node in classes[chosen].body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             settings = {argument.arg: ast.unparse(argument.annotation) for argument in node.args.kwonlyargs}
+            if node.args.kwarg:  # the settings of the method it extends, passed on
+                settings = signature(_extended(tree, classes[chosen].bases[0].id))[0] | settings
         if isinstance(node, ast.Assign) and (name := getattr(node.targets[0], "id", "")) in literals:
             literals[name] = ast.literal_eval(node.value)
     return settings, literals["terms"], literals["uses_labels"], literals["uses_neighbours"]
+
+
+def _extended(tree: ast.Module, name: str) -> str:
+    """The module of methods/ from which `name` is imported."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return node.module.removeprefix("methods.")
+    raise ConfigError(f"class {name!r}, whose settings are passed on, is not imported from methods/")
 
 
 def _check_method(recipe: Mapping[str, Any], where: str) -> None:
