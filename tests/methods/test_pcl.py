@@ -132,3 +132,29 @@ def test_shares_of_the_rows_and_too_many_prototypes():
     assert build(clusters=[0.1, 7]).counts == [4, 7]
     with pytest.raises(ValueError, match="50 prototypes asked of 40 training rows"):
         build(clusters=[50])
+
+
+def test_expectation_and_maximisation_lower_the_objective_on_a_toy():
+    """Appendix G: at given prototypes every M-step lowers the objective of all rows, and so do the epochs in the end."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.rand(4, 1, 8, 8, generator=generator)
+    x = (centres[torch.arange(40) % 4] + 0.15 * torch.randn(40, 1, 8, 8, generator=generator)).clamp(0, 1)
+    method = build(clusters=[4], warmup_epochs=0, symmetric=False, momentum=0.5)
+    optimiser = torch.optim.Adam([p for p in method.parameters() if p.requires_grad], 1e-2)
+    objective = []
+    for epoch in range(8):
+        method.before_epoch(context(epoch, x))
+        within = []
+        for _ in range(10):
+            terms = method.losses(Batch([x, x], torch.arange(40)))
+            optimiser.zero_grad()
+            terms["prototypes"].backward()
+            optimiser.step()
+            method.after_step()
+            within.append(terms["prototypes"].item())
+        assert within[-1] < within[0], epoch
+        objective.append(within[-1])
+    assert objective[-1] < 0.75 * objective[0]
+    labels = torch.arange(40) % 4
+    found = {(int(a), int(b)) for a, b in zip(method.assigned0, labels, strict=True)}
+    assert len(found) == 4  # the four blobs, one prototype each
