@@ -135,7 +135,7 @@ def test_shares_of_the_rows_and_too_many_prototypes():
 
 
 def test_expectation_and_maximisation_lower_the_objective_on_a_toy():
-    """Appendix G: at given prototypes every M-step lowers the objective of all rows, and so do the epochs in the end."""
+    """Appendix G: at given prototypes every M-step lowers the objective of all rows, and so do the epochs."""
     generator = torch.Generator().manual_seed(0)
     centres = torch.rand(4, 1, 8, 8, generator=generator)
     x = (centres[torch.arange(40) % 4] + 0.15 * torch.randn(40, 1, 8, 8, generator=generator)).clamp(0, 1)
@@ -155,6 +155,3 @@ def test_expectation_and_maximisation_lower_the_objective_on_a_toy():
         assert within[-1] < within[0], epoch
         objective.append(within[-1])
     assert objective[-1] < 0.75 * objective[0]
-    labels = torch.arange(40) % 4
-    found = {(int(a), int(b)) for a, b in zip(method.assigned0, labels, strict=True)}
-    assert len(found) == 4  # the four blobs, one prototype each
