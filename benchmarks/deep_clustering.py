@@ -9,6 +9,7 @@ accuracies after `epochs` epochs of pretraining and of clustering.
 """
 
 import argparse
+import functools
 import json
 import statistics
 import tempfile
@@ -41,12 +42,11 @@ def main() -> None:
     parser.add_argument("--interval", type=int, default=140, help="steps between our targets of all samples (DEC: 140)")
     given = parser.parse_args()
     data = open_prepared(given.data)
-    INTERVAL[0] = given.interval
     report: dict = {"vs_clustpy": {}, "seconds_per_epoch": {}, "ACC": {}, "threads": torch.get_num_threads()}
     seconds: dict[str, list[float]] = {}
-    PRETRAINED["autoencoder"] = run_ours(data, "autoencoder", given.epochs, None)
+    PRETRAINED["autoencoder"] = run_ours(data, "autoencoder", given.epochs, None, given.interval)
     for _ in range(given.repeats):
-        for name, run in (("ours", ours), ("clustpy", clustpy)):
+        for name, run in (("ours", functools.partial(ours, interval=given.interval)), ("clustpy", clustpy)):
             for method in ("pretraining", "dec", "idec"):
                 short = timed(lambda run=run, method=method: run(data, method, 1, given.epochs))
                 long = timed(lambda run=run, method=method: run(data, method, given.epochs, given.epochs))
@@ -68,21 +68,20 @@ def timed(run):
 
 
 PRETRAINED: dict[str, Method] = {}
-INTERVAL = [140]
 
 
-def ours(data: Prepared, method: str, epochs: int, pretraining: int) -> np.ndarray | None:
+def ours(data: Prepared, method: str, epochs: int, pretraining: int, interval: int) -> np.ndarray | None:
     """Train for `epochs` from an autoencoder of `pretraining` epochs (made once); clusters of every row."""
     if method == "pretraining":
-        run_ours(data, "autoencoder", epochs, None)
+        run_ours(data, "autoencoder", epochs, None, interval)
         return None
-    trained = run_ours(data, method, epochs, PRETRAINED["autoencoder"])
+    trained = run_ours(data, method, epochs, PRETRAINED["autoencoder"], interval)
     x = torch.from_numpy(data.vectors(np.arange(len(data.images))))
     with torch.inference_mode():
         return trained.features(x)["p"].argmax(1).numpy()
 
 
-def run_ours(data: Prepared, name: str, epochs: int, base: Method | None) -> Method:
+def run_ours(data: Prepared, name: str, epochs: int, base: Method | None, interval: int) -> Method:
     """The recipe with ClustPy's network and optimiser (Adam), a plain autoencoder.
 
     ClustPy takes the target of each batch from that batch alone; ours comes from all samples every so many steps.
@@ -92,7 +91,7 @@ def run_ours(data: Prepared, name: str, epochs: int, base: Method | None) -> Met
         "schedule": {"epochs": epochs},
         "optimiser": {"name": "adam", "lr": 1e-3 if name == "autoencoder" else 1e-4, "momentum": 0},
     }
-    changes["settings"] = {"noise": 0} if name == "autoencoder" else {"interval": INTERVAL[0], "tolerance": 0}
+    changes["settings"] = {"noise": 0} if name == "autoencoder" else {"interval": interval, "tolerance": 0}
     recipe = resolve(name, data.card["name"], {**changes, "base": None})
     torch.manual_seed(0)
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
