@@ -172,7 +172,8 @@ def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
         fitted = "+".join(assign["settings"]["protocol"]["fit"])
     else:
         fitted = "+".join(stored["records"]["evaluate"]["settings"]["protocol"]["probe"]["train"])
-    return {"result": result, "fitted_on": fitted}, ""
+    # Of this run alone: what its base took stands in the base's own row.
+    return {"result": {"training_seconds": train["training_seconds"], **result}, "fitted_on": fitted}, ""
 
 
 def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:

@@ -17,7 +17,7 @@ def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", status=
     """A run folder as the stages leave it, and its entry in a plan."""
     folder.mkdir(parents=True)
     records = {
-        "train": {"fingerprint": fingerprint, "code": "c", "status": "ok", **(train or {})},
+        "train": {"fingerprint": fingerprint, "code": "c", "status": "ok", "training_seconds": 7.5, **(train or {})},
         "assign/kmeans": {"fingerprint": "a", "code": "c", "settings": {"protocol": {"fit": ["test"]}}},
     }
     results = {"clustering/kmeans": {"status": status, "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2}}
@@ -54,6 +54,12 @@ def test_mean_sample_std_and_n(tmp_path):
     found = read(build(plan([row("mine", runs)])))[0]
     assert [found["Data ACC"], found["Data ACC std"], found["Data ACC n"]] == ["63.3", "15.3", "3"]
     assert [found["protocol"], found["fitted on"]] == ["train+test / test", "test"]
+
+
+def test_a_table_may_show_the_time_of_training(tmp_path):
+    metrics = {"training_seconds": {"title": "training, s", "scale": 1, "digits": 1, "better": "neither"}}
+    found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)])], metrics=metrics)))[0]
+    assert found["Data training, s"] == "7.5"
 
 
 def test_one_run_has_no_std(tmp_path):
