@@ -59,7 +59,7 @@ def test_mean_sample_std_and_n(tmp_path):
 def test_a_table_may_show_the_time_of_training(tmp_path):
     metrics = {"training_seconds": {"title": "training, s", "scale": 1, "digits": 1, "better": "neither"}}
     found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)])], metrics=metrics)))[0]
-    assert found["Data training, s"] == "7.5"
+    assert found["Data training_seconds"] == "7.5"
 
 
 def test_one_run_has_no_std(tmp_path):
