@@ -129,7 +129,9 @@ def test_meaningless_input_is_refused(labels, clusters, message):
 def test_table_metrics_exist():
     x = np.random.default_rng(0).normal(size=(20, 3))
     produced = (
-        set(clustering_metrics(Y, C)) | set(geometry(x, x[:, :2])) | {"uniformity", "effective_rank", "alignment"}
+        set(clustering_metrics(Y, C))
+        | set(geometry(x, x[:, :2]))
+        | {"uniformity", "effective_rank", "alignment", "training_seconds"}
     )
     produced |= {
         "CRA",
