@@ -5,8 +5,8 @@ rule mine:
         features=f"{RUN}/features.npz",
         record=f"{RUN}/features.json",
     output:
-        f"{RUN}/neighbours/{{neighbours}}.npz",
-        f"{RUN}/neighbours/{{neighbours}}.json",
+        neighbours=f"{RUN}/neighbours/{{neighbours}}.npz",
+        record=f"{RUN}/neighbours/{{neighbours}}.json",
     log:
         f"{LOG}_mine_{{neighbours}}.log",
     conda:
@@ -21,4 +21,4 @@ rule mine:
         data=lambda w, input: dirname(input.data[0]),
     shell:
         "python -m methods.mine --data {params.data} --features {input.features} --array {params.settings[array]}"
-        " --count {params.settings[count]} --splits {params.settings[splits]} --out {output[0]} > {log} 2>&1"
+        " --count {params.settings[count]} --splits {params.settings[splits]} --out {output.neighbours} > {log} 2>&1"
