@@ -13,6 +13,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "config/suites/smoke.yaml"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files go to the test processes whole, and those that share the finished smoke suite go to one of them."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Shared(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            scope = super()._split_scope(nodeid)
+            return "smoke" if scope.endswith(("test_staleness.py", "test_tracking.py")) else scope
+
+    return Shared(config, log)
+
+
 @dataclass
 class Project:
     """A copy of the project in which tests may edit files and run the pipeline."""

@@ -6,8 +6,6 @@ import sqlite3
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("smoke")  # one finished suite serves them all
-
 SUITE = "results/smoke/.plan/suite.json"
 
 

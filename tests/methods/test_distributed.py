@@ -18,7 +18,6 @@ from methods.mixem import MixEm
 from tests.conftest import ROOT
 from tests.methods.test_resume import columns, start_until
 
-pytestmark = pytest.mark.xdist_group("ranks")
 RANKS, ROWS = 2, 6
 
 

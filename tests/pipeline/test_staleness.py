@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("smoke")  # one finished suite serves them all
-
 TARGET = "results/smoke/table2.csv"
 EVERY = ("pixels", "untrained", "supervised", "simclr_base", "simclr", "mixem", "scan", "selflabel", "cdc")
 CONTRAST = ("simclr_base", "simclr", "mixem", "scan", "selflabel", "cdc")
