@@ -65,6 +65,8 @@ def rank_grid(tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
         same = first == second
         axis.imshow(same, cmap="Greys", vmin=0, vmax=1.3)
         axis.set(title=f"{label}: {same.mean():.2f}", xlabel="cluster", ylabel="cluster")
+        for side in (axis.xaxis, axis.yaxis):
+            side.get_major_locator().set_params(integer=True)
     return figure
 
 
