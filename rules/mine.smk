@@ -16,7 +16,7 @@ rule mine:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.code("mine"),
+        code=lambda w: plan.stage(f"mine/{w.neighbours}", plan.run(w)).code,
         settings=lambda w: plan.stage(f"mine/{w.neighbours}", plan.run(w)).settings,
         data=lambda w, input: dirname(input.data[0]),
     shell:

@@ -205,7 +205,7 @@ class Plan:
 
     def code(self, stage: str) -> str:
         """Code hash of a stage that belongs to no single run."""
-        return code_version(f"methods.{stage}" if stage == "mine" else f"evaluation.{stage}")
+        return code_version(f"evaluation.{stage}")
 
     def prepare_stage(self, dataset: str) -> "Stage":
         """The stage that prepares a data set, whichever runs use it."""
