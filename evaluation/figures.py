@@ -37,7 +37,7 @@ def convergence(curves: Mapping[str, np.ndarray]) -> Figure:
     figure, (axis,) = _panels(1, 4.2)
     for number, (label, own) in enumerate(curves.items()):
         axis.plot(*own.T, color=f"C{number}", linestyle=DASHES[number % 4], marker=".", label=label)
-    axis.set(xlabel="epoch", ylabel="ACC of 2,000 training images", ylim=(0, 1))
+    axis.set(xlabel="epoch", ylabel="ACC of a sample of training images", ylim=(0, 1))
     axis.legend(frameon=False)
     return figure
 
@@ -115,8 +115,8 @@ def project(z: np.ndarray, projection: str, seed: int = 0) -> np.ndarray:
 
 
 def _panels(count: int, side: float) -> tuple[Figure, list]:
-    columns = min(count, 5)
-    rows = -(-count // columns)
+    rows = -(-count // 5)
+    columns = -(-count // rows)  # 6 panels are 3 + 3, not 5 + 1
     size = (side * columns + 1, side * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat[count:]:
