@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
     parser.add_argument("--array", required=True, choices=("h", "z"), help="backbone features or the head's embedding")
     parser.add_argument("--count", required=True, type=int, help="neighbours of a row, itself not counted")
-    parser.add_argument("--splits", required=True, nargs="+", help="splits that train, whose rows are each other's")
+    parser.add_argument("--splits", required=True, nargs="+", help="splits whose rows are each other's neighbours")
     parser.add_argument("--out", required=True, help="the .npz to write; its record goes beside it as .json")
     given = parser.parse_args()
     data = open_prepared(given.data)
@@ -74,7 +74,7 @@ def read_neighbours(path: str | Path, rows: np.ndarray, data: str) -> tuple[Tens
         near, known = stored["neighbours"], stored["rows"]
     if record["data"] != data or not np.array_equal(known, rows):
         raise StageError(
-            f"{path}: neighbours of {len(known)} rows of data {record['data']}, training uses {len(rows)} rows of data "
+            f"{path}: neighbours of {len(known)} rows of data {record['data']}, this run uses {len(rows)} rows of data "
             f"{data}; mine the neighbours of this data and these splits"
         )
     return torch.from_numpy(near).long(), record["fingerprint"]

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--base", help="model.pt of the base recipe, where the recipe names one")
     parser.add_argument("--neighbours", help="file of stage mine, where the recipe names neighbours")
+    parser.add_argument("--watched", help="file of stage mine for the scored rows, where the recipe watches them")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--resume", default="results/.resume", help="folder for the state of unfinished runs")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
@@ -56,15 +57,24 @@ def main() -> None:
         rows = labelled_rows(data, rows, recipe["labels"])
     base = _read_base(recipe, given.base)
     settings = {"recipe": recipe, "protocol": {"name": protocol_name, "train": splits}}
+    if "watched" in recipe.get("neighbours", {}):
+        settings["protocol"]["score"] = protocol["score"]
     inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
-    neighbours = None
-    if ("neighbours" in recipe) != bool(given.neighbours):
-        raise StageError(
-            f"recipe {recipe['name']!r} {'needs' if 'neighbours' in recipe else 'uses no'} neighbours: "
-            f"{'give their file as' if 'neighbours' in recipe else 'leave out'} --neighbours"
-        )
+    neighbours, watched = None, None
+    for option, path, wanted in (
+        ("neighbours", given.neighbours, "neighbours" in recipe),
+        ("watched", given.watched, "watched" in recipe.get("neighbours", {})),
+    ):
+        if wanted != bool(path):
+            raise StageError(
+                f"recipe {recipe['name']!r} {'needs' if wanted else 'uses no'} {option}: "
+                f"{'give their file as' if wanted else 'leave out'} --{option}"
+            )
     if given.neighbours:
         neighbours, inputs["neighbours"] = read_neighbours(given.neighbours, rows, inputs["data"])
+    if given.watched:
+        scored = data.rows(protocol["score"])
+        watched, inputs["watched"] = read_neighbours(given.watched, scored, inputs["data"])
     record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
 
     fabric = Fabric(
@@ -95,7 +105,9 @@ def main() -> None:
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
     normal = normalisation(recipe, data.card)
     minutes = given.checkpoint_minutes
-    outcome = train(fabric, method, recipe, images, normal, given.seed, state, minutes, neighbours)
+    if watched is not None:
+        watched = training_feed(data, scored, None, fabric.device), watched
+    outcome = train(fabric, method, recipe, images, normal, given.seed, state, minutes, neighbours, watched)
     if outcome.diverged and given.strict:
         state.remove()
         raise StageError(

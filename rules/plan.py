@@ -167,19 +167,27 @@ class Plan:
         base = self.base(run)
         return [] if base is None else [f"{self.results}/{base.path}/{name}" for name in ("model.pt", "train.json")]
 
-    def neighbour_files(self, run: Run) -> list[str]:
-        """The mined neighbours that a run draws partners from, and their record, or nothing."""
-        if (name := self._neighbours(run)) is None:
-            return []
-        return [f"{self.results}/{self.base(run).path}/neighbours/{name}.{ending}" for ending in ("npz", "json")]
+    def neighbour_files(self, run: Run, use: str) -> list[str]:
+        """The mined neighbours of a run for a `use` (below), and their record, or nothing."""
+        name = self._neighbours(run).get(use)
+        folder = f"{self.results}/{self.base(run).path}/neighbours" if name else ""
+        return [f"{folder}/{name}.{ending}" for ending in ("npz", "json")] if name else []
 
-    def _neighbours(self, run: Run) -> str | None:
-        """Name of the file of neighbours: array and count, and the splits of this run's training rows."""
-        recipe = self.recipe(run)
-        if "neighbours" not in recipe:
-            return None
-        splits = recipes.train_splits(recipe, catalogue.entry("protocol", run.protocol))
-        return f"{recipe['neighbours']['array']}{recipe['neighbours']['count']}-{'+'.join(splits)}"
+    def _neighbours(self, run: Run) -> dict[str, str]:
+        """use -> name of a file of neighbours (array, count, splits): "neighbours", from which a run draws partners,
+        and "watched", the scored images' own.
+        """
+        recipe, protocol = self.recipe(run), catalogue.entry("protocol", run.protocol)
+        wanted = recipe.get("neighbours", {})
+        rows = {
+            "neighbours": ("count", recipes.train_splits(recipe, protocol)),
+            "watched": ("watched", protocol["score"]),
+        }
+        return {
+            use: f"{wanted['array']}{wanted[key]}-{'+'.join(splits)}"
+            for use, (key, splits) in rows.items()
+            if key in wanted
+        }
 
     def cluster_files(self, run: Run, ending: str) -> list[str]:
         """The clusters (npz) or their records (json) of every assigner asked of a run."""
@@ -237,11 +245,13 @@ class Plan:
         inputs = {"data": self.stage("prepare", run).fingerprint}
         if (base := self.base(run)) is not None:
             inputs["base"] = self.stage("train", base).fingerprint
-            if (neighbours := self._neighbours(run)) is not None:
-                inputs["neighbours"] = self.stage(f"mine/{neighbours}", base).fingerprint
+            for use, name in self._neighbours(run).items():
+                inputs[use] = self.stage(f"mine/{name}", base).fingerprint
         recipe = self.recipe(run)
         splits = recipes.train_splits(recipe, protocol)
         settings = {"recipe": recipe, "protocol": {"name": run.protocol, "train": splits}}
+        if "watched" in recipe.get("neighbours", {}):
+            settings["protocol"]["score"] = protocol["score"]
         return settings, inputs, run.seed
 
     def _embed(self, run: Run, _: str) -> tuple[dict, dict, None]:

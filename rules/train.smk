@@ -3,7 +3,8 @@ rule train:
     input:
         data=PREPARED,
         base=lambda w: plan.base_files(plan.run(w)),
-        neighbours=lambda w: plan.neighbour_files(plan.run(w)),
+        neighbours=lambda w: plan.neighbour_files(plan.run(w), "neighbours"),
+        watched=lambda w: plan.neighbour_files(plan.run(w), "watched"),
     output:
         f"{RUN}/model.pt",
         f"{RUN}/history.csv",
@@ -24,9 +25,11 @@ rule train:
         splits=lambda w: plan.splits("train", plan.run(w)),
         base=lambda w, input: f"--base {input.base[0]}" if input.base else "",
         neighbours=lambda w, input: f"--neighbours {input.neighbours[0]}" if input.neighbours else "",
+        watched=lambda w, input: f"--watched {input.watched[0]}" if input.watched else "",
         data=lambda w, input: dirname(input.data[0]),
         folder=lambda w, output: dirname(output[0]),
         resume=f"{RESULTS}/.resume",
     shell:
         "python -m methods.train --data {params.data} --recipe {params.recipe:q} --protocol {wildcards.protocol}"
-        " --seed {wildcards.seed} {params.base} {params.neighbours} --out {params.folder} --resume {params.resume} > {log} 2>&1"
+        " --seed {wildcards.seed} {params.base} {params.neighbours} {params.watched} --out {params.folder} --resume {params.resume}"
+        " > {log} 2>&1"

@@ -19,7 +19,7 @@ from torch import Tensor
 from methods.engine.augment import Augment
 from methods.engine.batches import Files, Images, Order
 from methods.engine.checkpoint import ResumeState
-from methods.engine.method import Context, Method
+from methods.engine.method import Context, Method, Watched
 from methods.engine.optim import build_optimiser, schedule
 from methods.engine.seeds import derive
 
@@ -48,10 +48,12 @@ def train(
     state: ResumeState,
     checkpoint_minutes: float,
     neighbours: Tensor | None = None,
+    watched: tuple[Images | Files, Tensor] | None = None,
 ) -> Outcome:
     """Train `method` in place for the recipe's epochs; resumes from `state` when it holds one.
 
-    `neighbours` [N, k]: for a method that uses them, the rows that may be each row's partner.
+    `neighbours` [N, k]: for a method that uses them, the rows that may be each row's partner. `watched`: images that
+    train nothing, and their neighbours, for a recipe that asks for them.
 
     A run killed anywhere and started again ends in the same bits as one never killed (on one CPU): each epoch's order
     and each step's random numbers depend on (seed, epoch, step) alone, everything else is in `state`. State is saved
@@ -94,6 +96,9 @@ def train(
         steps=epochs * order.steps,
         batch_size=recipe["batch_size"],
     )
+    if watched is not None:
+        others, near = watched
+        context.watched = Watched(lambda: others.clean(torch.arange(len(others)), augment), near.to(fabric.device))
     saver = _Saver(fabric, state, checkpoint_minutes)
 
     def snapshot(epoch: int, step: int, sums: Mapping[str, Tensor], begun: float) -> dict[str, Any]:

@@ -40,11 +40,20 @@ class Batch:
 
 
 @dataclass
+class Watched:
+    """Images that train nothing, in chunks [n, C, H, W], without labels, and the neighbours [N, k + 1] of each."""
+
+    images: Callable[[], Iterator[Tensor]]
+    neighbours: Tensor
+
+
+@dataclass
 class Context:
     """What a method sees at the borders of an epoch.
 
     `clean(rows)` gives normalised images without augmentation, [n, C, H, W]; `seed(*path)` a seed that depends on the
-    run's seed and the given words alone.
+    run's seed and the given words alone. `watched` is there where the recipe's `neighbours` ask for it: the scored
+    images, by which a method may choose what it keeps.
     """
 
     epoch: int
@@ -56,6 +65,7 @@ class Context:
     step: int = 0  # steps since the start of training
     steps: int = 0  # steps of the whole training
     batch_size: int = 1  # images a step, over all processes
+    watched: Watched | None = None
 
     def chunks(self, size: int) -> Iterator[Tensor]:
         """All training images in the order of their rows, without augmentation, [<= size, C, H, W] at a time."""

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from methods.engine.augment import Augment
 from methods.engine.batches import Images, Order
-from methods.engine.method import Batch, Context, DataFacts, build_method
+from methods.engine.method import Batch, Context, DataFacts, Watched, build_method
 from methods.engine.recipe import resolve
 from methods.mine import nearest, read_neighbours
 from methods.scan import consistency, entropy
@@ -112,9 +112,9 @@ def test_neighbours_of_other_data_are_refused_with_both_hashes(tmp_path):
     write_json(path.with_suffix(".json"), {"records": {"mine": {"data": "aaaa", "fingerprint": "ffff"}}})
     near, fingerprint = read_neighbours(path, rows, "aaaa")
     assert (near.shape, fingerprint) == ((5, 3), "ffff")
-    with pytest.raises(StageError, match=r"5 rows of data aaaa, training uses 5 rows of data bbbb"):
+    with pytest.raises(StageError, match=r"5 rows of data aaaa, this run uses 5 rows of data bbbb"):
         read_neighbours(path, rows, "bbbb")
-    with pytest.raises(StageError, match="training uses 4 rows"):
+    with pytest.raises(StageError, match="this run uses 4 rows"):
         read_neighbours(path, rows[:4], "aaaa")
 
 
@@ -170,6 +170,45 @@ def test_the_head_with_the_lowest_training_loss_is_used():
     h = method.backbone(x)
     expected = (h @ method.head.linear.weight[10:20].T + method.head.linear.bias[10:20]).softmax(1)
     torch.testing.assert_close(method.features(x)["p"], expected)
+
+
+def watching(method, epoch, epochs=3):
+    images = torch.randn(9, 1, 8, 8, generator=torch.Generator().manual_seed(5))
+    near = torch.stack([torch.arange(9), (torch.arange(9) + 2) % 9, (torch.arange(9) + 5) % 9], dim=1)
+    watched = Watched(lambda: iter(images.split(4)), near)
+    method.after_epoch(Context(epoch, epochs, 64, lambda rows: rows, lambda *path: 0, watched=watched))
+    method.eval()
+    p = method.head(method.backbone(images)).double().softmax(2).detach()
+    method.train()
+    each = []
+    for own in p:
+        agreed = [-math.log(float(own[i] @ own[j])) for i in range(9) for j in near[i].tolist()]
+        mean = own.mean(0)
+        each.append(sum(agreed) / len(agreed) + float((mean * mean.log()).sum()))
+    return each
+
+
+def test_watched_images_choose_the_epoch_and_the_head_with_the_lowest_loss():
+    method = build("scan-test_unsup", heads=3)
+    lowest, chosen, weights = math.inf, None, {}
+    for epoch in range(3):
+        with torch.no_grad():
+            method.head.linear.weight.normal_(std=[0.5, 3.0, 1.0][epoch], generator=GENERATOR)
+        weights[epoch] = method.head.linear.weight.clone()
+        if epoch == 2:  # a run that was killed goes on from the state
+            state, method = method.state_dict(), build("scan-test_unsup", heads=3)
+            method.load_state_dict(state)
+        losses = watching(method, epoch, epochs=4)
+        if min(losses) < lowest:
+            lowest, chosen = min(losses), (epoch, losses.index(min(losses)))
+        assert method.statistics()["watched_loss"] == pytest.approx(lowest, abs=1e-5)
+    with torch.no_grad():
+        method.head.linear.weight.zero_()  # uniform: a loss of 0, the worst
+    watching(method, 3, epochs=4)
+    assert torch.equal(method.head.linear.weight, weights[chosen[0]])
+    told = method.statistics()
+    assert (told["kept_epoch"], told["best_head"]) == (chosen[0] + 1, chosen[1])
+    assert method.get_extra_state() == {"kept": None}
 
 
 def test_the_entropy_term_keeps_clusters_occupied():

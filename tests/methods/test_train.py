@@ -12,8 +12,9 @@ import torch
 
 from methods.engine.recipe import resolve
 from methods.train import fabric_precision, main
+from preparation.prepared import open_prepared
 from rules.provenance import canonical_json
-from rules.record import run_stage
+from rules.record import run_stage, write_json
 
 
 @pytest.fixture
@@ -226,6 +227,33 @@ def test_a_family_inherits_encoder_and_decoder(train, digits_200, tmp_path):
     wider = resolve("idec", "digits_200", {**mlp, "network": {"widths": [17, 4]}, "schedule": {"epochs": 0}})
     done = train(digits_200, canonical_json(wider), tmp_path / "wider", "--base", base / "model.pt")
     assert "its backbone does not fit this recipe's network" in only_error(done)
+
+
+def test_a_recipe_that_watches_scored_images_gets_their_neighbours(train, digits_200, tmp_path):
+    """Labels are no part of it: the test split's labels may be anything."""
+    data = open_prepared(digits_200)
+    files = {}
+    for name, splits in (("neighbours", ["train", "test"]), ("watched", ["test"])):
+        rows, files[name] = data.rows(splits), tmp_path / f"{name}.npz"
+        near = (np.arange(len(rows))[:, None] + np.arange(3)) % len(rows)
+        np.savez(files[name], neighbours=near.astype(np.int32), rows=rows)
+        mined = {"data": data.card["record"]["fingerprint"], "fingerprint": name * 2}
+        write_json(files[name].with_suffix(".json"), {"records": {"mine": mined}})
+    assert train(digits_200, small("simclr_base", schedule={"epochs": 1}), tmp_path / "base").returncode == 0
+    base = ("--base", tmp_path / "base" / "model.pt", "--neighbours", files["neighbours"])
+    changes = {"batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 3}}
+    recipe = canonical_json(resolve("scan-test_unsup", "digits_200", changes))
+    assert "needs watched: give their file as --watched" in only_error(train(digits_200, recipe, tmp_path / "x", *base))
+    done = train(digits_200, recipe, tmp_path / "scan", *base, "--watched", files["watched"])
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "scan" / "train.json").read_text())["records"]["train"]
+    assert record["inputs"]["watched"] == "watchedwatched"
+    assert record["settings"]["protocol"]["score"] == ["test"]
+    with open(tmp_path / "scan" / "history.csv", newline="") as file:
+        losses = [float(row["watched_loss"]) for row in csv.DictReader(file)]
+    assert losses == sorted(losses, reverse=True)
+    wrong = train(digits_200, recipe, tmp_path / "x", *base, "--watched", files["neighbours"])
+    assert "this run uses" in only_error(wrong)
 
 
 def test_digests_see_weights_and_statistics():

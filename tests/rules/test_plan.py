@@ -136,3 +136,16 @@ def test_bases_of_bases_are_runs_too(monkeypatch):
     plan = Plan(config(tables=["table2"], seeds=[0]))
     monkeypatch.setattr(plan, "row_runs", lambda table, row: [Run("digits_200", "full", "finetune", 0)])
     assert [run.recipe for run in plan.runs()] == ["simclr_base", "simclr", "finetune"]
+
+
+def test_scored_images_are_mined_only_where_a_recipe_watches_them():
+    plan = Plan(config(tables=["digits_all"]))
+    plain, watching = (Run("digits_200", "full", name, 0) for name in ("scan", "scan-test_unsup"))
+    assert plan.neighbour_files(plain, "watched") == []
+    files = plan.neighbour_files(watching, "watched")
+    assert files[0].endswith("simclr_base/seed0/neighbours/z5-test.npz")
+    assert plan.neighbour_files(watching, "neighbours") == plan.neighbour_files(plain, "neighbours")
+    assert "score" not in plan.stage("train", plain).settings["protocol"]
+    assert plan.stage("train", watching).settings["protocol"]["score"] == ["test"]
+    base = plan.base(watching)
+    assert plan.stage("mine/z5-test", base).settings == {"array": "z", "count": 5, "splits": ["test"]}
