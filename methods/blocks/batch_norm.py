@@ -38,7 +38,13 @@ class SplitBatchNorm2d(nn.BatchNorm2d):
             self.momentum,
             self.eps,
         )
-        return out.view(images, channels, height, width)
+        out = out.view(images, channels, height, width)
+        # The parts lie channels first; what follows (pooling in bfloat16 above all) is many times slower on that.
+        return out.contiguous(memory_format=torch.channels_last) if _channels_last(x) else out
+
+
+def _channels_last(x: Tensor) -> bool:
+    return x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
 
 
 def split_batch_norm(module: nn.Module, splits: int) -> None:

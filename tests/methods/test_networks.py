@@ -97,6 +97,14 @@ def test_split_batch_norm_normalises_interleaved_parts():
         split.train()(x[:7])
 
 
+def test_split_batch_norm_keeps_the_layout_of_its_input():
+    x = torch.randn(8, 3, 4, 4)
+    last = x.contiguous(memory_format=torch.channels_last)
+    out = SplitBatchNorm2d(3, 2)(last)
+    assert out.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(out, SplitBatchNorm2d(3, 2)(x))
+
+
 def test_shuffling_is_undone():
     x = torch.arange(10)
     mixed, undo = shuffled(x, torch.Generator().manual_seed(0))
