@@ -39,8 +39,9 @@ def info_nce(q: Tensor, k: Tensor, queue: Tensor, temperature: float) -> Tensor:
     Each row has its key as the positive and the whole queue as negatives; no other key of the batch. Vectors are taken
     as they are. No gradient reaches keys or queue.
     """
+    q = q / temperature  # [B, D] once, not the [B, 1 + N] logits
     positive = (q * k.detach()).sum(1, keepdim=True)
-    logits = torch.cat([positive, q @ queue.detach().to(q).T], dim=1) / temperature
+    logits = torch.cat([positive, q @ queue.detach().to(q).T], dim=1)
     return F.cross_entropy(logits, torch.zeros(len(q), dtype=torch.long, device=q.device))
 
 
