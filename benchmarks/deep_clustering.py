@@ -12,23 +12,15 @@ import argparse
 import functools
 import json
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 from clustpy.deep import DEC, IDEC
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 
+from benchmarks.loop import train_here
 from evaluation.clustering import accuracy
-from methods.engine.augment import normalisation
-from methods.engine.batches import Images
-from methods.engine.checkpoint import ResumeState
-from methods.engine.loop import train
-from methods.engine.method import DataFacts, Method, build_method
-from methods.engine.recipe import resolve
+from methods.engine.method import Method
 from preparation.prepared import Prepared, open_prepared
 
 WIDTHS = [500, 500, 2000, 10]  # ClustPy's default
@@ -92,18 +84,12 @@ def run_ours(data: Prepared, name: str, epochs: int, base: Method | None, interv
         "optimiser": {"name": "adam", "lr": 1e-3 if name == "autoencoder" else 1e-4, "momentum": 0},
     }
     changes["settings"] = {"noise": 0} if name == "autoencoder" else {"interval": interval, "tolerance": 0}
-    recipe = resolve(name, data.card["name"], {**changes, "base": None})
-    torch.manual_seed(0)
-    method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
-    if base is not None:
-        for part in method.inherits:
+
+    def start(method: Method) -> None:
+        for part in method.inherits if base else ():
             getattr(method, part).load_state_dict(getattr(base, part).state_dict())
-    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true", plugins=[LightningEnvironment()])
-    with tempfile.TemporaryDirectory() as folder:
-        images = Images(data.images, None, fabric.device)
-        statistics_of = normalisation(recipe, data.card)
-        train(fabric, method, recipe, images, statistics_of, 0, ResumeState(Path(folder) / "state"), 1e9)
-    return method.eval()
+
+    return train_here(data, name, changes, start)[0].eval()
 
 
 def clustpy(data: Prepared, method: str, epochs: int, pretraining: int) -> np.ndarray | None:

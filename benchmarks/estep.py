@@ -9,25 +9,17 @@ whole epoch, medians over the epochs; seconds of K-means and of faiss on the las
 import argparse
 import json
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 import faiss
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 
+from benchmarks.loop import train_here
 from methods import pcl
 from methods.blocks.kmeans import kmeans
-from methods.engine.augment import normalisation
-from methods.engine.batches import Images
-from methods.engine.checkpoint import ResumeState
-from methods.engine.loop import train
-from methods.engine.method import Context, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.engine.method import Context
 from preparation.prepared import open_prepared
 
 
@@ -38,29 +30,25 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     data = open_prepared(given.data)
-    changes = {"schedule": {"epochs": given.epochs}, "base": None, "settings": {"warmup_epochs": 0, "queue": 1024}}
-    recipe = resolve("pcl", data.card["name"], changes)
-    torch.manual_seed(0)
-    method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
+    changes = {"schedule": {"epochs": given.epochs}, "settings": {"warmup_epochs": 0, "queue": 1024}}
     spent: list[float] = []
     kept: list[Tensor] = []
-    whole, features_of_all = method.before_epoch, method._features_of_all
 
-    def timed(context: Context) -> None:
-        begun = time.perf_counter()
-        whole(context)
-        spent.append(time.perf_counter() - begun)
+    def watch(method: pcl.PCL) -> None:
+        e_step, features_of_all = method.before_epoch, method._features_of_all
 
-    def remembered(context: Context) -> Tensor:
-        kept[:] = [features_of_all(context)]
-        return kept[0]
+        def timed(context: Context) -> None:
+            begun = time.perf_counter()
+            e_step(context)
+            spent.append(time.perf_counter() - begun)
 
-    method.before_epoch, method._features_of_all = timed, remembered
-    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true", plugins=[LightningEnvironment()])
-    with tempfile.TemporaryDirectory() as folder:
-        images = Images(data.images, None, fabric.device)
-        state = ResumeState(Path(folder) / "state")
-        outcome = train(fabric, method, recipe, images, normalisation(recipe, data.card), 0, state, 1e9)
+        def remembered(context: Context) -> Tensor:
+            kept[:] = [features_of_all(context)]
+            return kept[0]
+
+        method.before_epoch, method._features_of_all = timed, remembered
+
+    method, outcome = train_here(data, "pcl", changes, watch)
     epoch, step = statistics.median(row["seconds"] for row in outcome.history), statistics.median(spent)
     report = {"epoch_s": round(epoch, 3), "e_step_s": round(step, 3), "e_step_share": round(step / epoch, 3)}
     report |= {"rows": len(kept[0]), "prototypes": method.counts, "threads": torch.get_num_threads()}

@@ -1,0 +1,33 @@
+"""The project's training loop on a prepared data set, in this process and without results: what benchmarks time."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
+
+from methods.engine.augment import normalisation
+from methods.engine.batches import Images
+from methods.engine.checkpoint import ResumeState
+from methods.engine.loop import Outcome, train
+from methods.engine.method import DataFacts, Method, build_method
+from methods.engine.recipe import resolve
+from preparation.prepared import Prepared
+
+
+def train_here(
+    data: Prepared, name: str, changes: dict[str, Any], prepare: Callable[[Method], None]
+) -> tuple[Method, Outcome]:
+    """Train recipe `name` with `changes` on all rows, on the CPU in float32; `prepare` sees the untrained method."""
+    recipe = resolve(name, data.card["name"], {**changes, "base": None})
+    torch.manual_seed(0)
+    method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
+    prepare(method)
+    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true", plugins=[LightningEnvironment()])
+    with tempfile.TemporaryDirectory() as folder:
+        images, state = Images(data.images, None, fabric.device), ResumeState(Path(folder) / "state")
+        outcome = train(fabric, method, recipe, images, normalisation(recipe, data.card), 0, state, 1e9)
+    return method, outcome
