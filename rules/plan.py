@@ -18,6 +18,7 @@ import yaml
 from methods.engine import recipe as recipes
 from preparation import catalogue
 from preparation.catalogue import ConfigError
+from rules.checks import check_sizes, check_table
 from rules.provenance import ROOT, canonical_json, code_version
 from rules.record import stage_fingerprint, whole
 
@@ -57,10 +58,10 @@ class Plan:
                 catalogue.require("recipe in overrides", name, recipes.names())
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         for name, table in self.tables.items():
-            self._check_table(name, table)
+            check_table(name, table, self._of(table, "datasets"), self._of(table, "protocols"))
         shown = [run for name in config["figures"] for run in self._figure_runs(name).values()]
         for run in dict.fromkeys([*self.runs(), *(each for last in shown for each in self._with_bases(last))]):
-            self._check_sizes(run)
+            check_sizes(run.dataset, run.protocol, self.recipe(run), self.assigners(run))
 
     # ---- what a suite is made of
 
@@ -361,60 +362,6 @@ class Plan:
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 with whole(path, "w") as file:
                     file.write(text)
-
-    # ---- checks before anything runs
-
-    def _check_table(self, name: str, table: dict[str, Any]) -> None:
-        where = f"config/tables/{name}.yaml"
-        for metric in table["metrics"]:
-            catalogue.require(f"metric in {where}", metric, catalogue.names("metric"))
-        for key, kind in (("datasets", "data set"), ("protocols", "protocol")):
-            for value in self._of(table, key):
-                catalogue.require(f"{kind} in {where}", value, catalogue.names(kind))
-        for row in table["rows"]:
-            at = f"{where}, row {row['label']!r}"
-            if "recipe" not in row:
-                if "reported" not in row:
-                    raise ConfigError(f"{at}: neither a recipe nor reported values; give one of them")
-                continue
-            if ("assigner" in row) == ("evaluation" in row):
-                raise ConfigError(f"{at}: exactly one of assigner and evaluation is needed")
-            catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
-            for key in ("assigner", "evaluation"):
-                if key in row:
-                    catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
-
-    def _check_sizes(self, run: Run) -> None:
-        spec = catalogue.entry("data set", run.dataset)
-        protocol = catalogue.entry("protocol", run.protocol)
-        recipe = self.recipe(run)
-
-        def rows(splits: list[str], use: str) -> int:
-            sizes = spec["splits"]
-            if splits == ["all"]:
-                return sum(size for name, size in sizes.items() if name != "unlabeled")
-            for split in splits:
-                if split not in sizes:
-                    raise ConfigError(
-                        f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does "
-                        f"not have (it has {', '.join(sizes)}); choose another protocol for it"
-                    )
-            return sum(sizes[split] for split in splits)
-
-        train, fit = rows(recipes.train_splits(recipe, protocol), "train"), rows(protocol["fit"], "fit")
-        rows(protocol["score"], "score")
-        if recipe["schedule"]["epochs"] and train < recipe["batch_size"]:
-            raise ConfigError(
-                f"recipe {run.recipe!r} on data set {run.dataset!r}: N={train} < batch {recipe['batch_size']}: not one "
-                "full batch; lower batch_size for this data set"
-            )
-        for name in self.assigners(run):
-            clusters = catalogue.entry("assigner", name).get("clusters", 1)
-            if (spec["classes"] if clusters == "classes" else clusters) > fit:
-                raise ConfigError(
-                    f"assigner {name!r} on data set {run.dataset!r}: K={clusters} clusters, but it is fitted on "
-                    f"N={fit} rows"
-                )
 
 
 def _typed(key: str, value: Any) -> Any:

@@ -41,6 +41,7 @@ def test_runs_include_bases_once():
         ({"overrides": {"mixem": {"schedule": {"epochs": -3}}}}, "-3 is less than the minimum of 0"),
         ({"overrides": {}}, "N=200 < batch 256: not one full batch"),
         ({"datasets": ["mnist_test"]}, "uses split 'train' to train, which data set 'mnist_test' does not have"),
+        ({"overrides": {"*": {"batch_size": 64}, "scan": {"neighbours": {"count": 200}}}}, "count: 200 of N=200 rows"),
         ({"device": "gpu"}, "'gpu' is not one of"),
     ],
 )

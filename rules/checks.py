@@ -1,0 +1,67 @@
+"""What is refused before any job exists: unknown names in tables, and runs that have too few rows."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from methods.engine import recipe as recipes
+from preparation import catalogue
+from preparation.catalogue import ConfigError
+
+
+def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
+    """Every name in a table is known, and each row says what it shows. Raises ConfigError."""
+    where = f"config/tables/{name}.yaml"
+    for metric in table["metrics"]:
+        catalogue.require(f"metric in {where}", metric, catalogue.names("metric"))
+    for kind, values in (("data set", datasets), ("protocol", protocols)):
+        for value in values:
+            catalogue.require(f"{kind} in {where}", value, catalogue.names(kind))
+    for row in table["rows"]:
+        at = f"{where}, row {row['label']!r}"
+        if "recipe" not in row:
+            if "reported" not in row:
+                raise ConfigError(f"{at}: neither a recipe nor reported values; give one of them")
+            continue
+        if ("assigner" in row) == ("evaluation" in row):
+            raise ConfigError(f"{at}: exactly one of assigner and evaluation is needed")
+        catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
+        for key in ("assigner", "evaluation"):
+            if key in row:
+                catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
+
+
+def check_sizes(dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str]) -> None:
+    """The data set has the splits of the protocol, and rows enough for batch, neighbours, clusters (ConfigError)."""
+    spec, splits_of = catalogue.entry("data set", dataset), catalogue.entry("protocol", protocol)
+
+    def rows(splits: list[str], use: str) -> int:
+        sizes = spec["splits"]
+        if splits == ["all"]:
+            return sum(size for name, size in sizes.items() if name != "unlabeled")
+        for split in splits:
+            if split not in sizes:
+                raise ConfigError(
+                    f"protocol {protocol!r} uses split {split!r} to {use}, which data set {dataset!r} does "
+                    f"not have (it has {', '.join(sizes)}); choose another protocol for it"
+                )
+        return sum(sizes[split] for split in splits)
+
+    train, fit = rows(recipes.train_splits(recipe, splits_of), "train"), rows(splits_of["fit"], "fit")
+    score = rows(splits_of["score"], "score")
+    if recipe["schedule"]["epochs"] and train < recipe["batch_size"]:
+        raise ConfigError(
+            f"recipe {recipe['name']!r} on data set {dataset!r}: N={train} < batch {recipe['batch_size']}: not one "
+            "full batch; lower batch_size for this data set"
+        )
+    for key, among in (("count", train), ("watched", score)):
+        if (wanted := recipe.get("neighbours", {}).get(key, 0)) >= among:
+            raise ConfigError(
+                f"recipe {recipe['name']!r} on data set {dataset!r}: neighbours.{key}: {wanted} of N={among} rows, "
+                f"itself not counted; at most {among - 1}"
+            )
+    for name in assigners:
+        clusters = catalogue.entry("assigner", name).get("clusters", 1)
+        if (spec["classes"] if clusters == "classes" else clusters) > fit:
+            raise ConfigError(
+                f"assigner {name!r} on data set {dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
+            )
