@@ -30,6 +30,8 @@ def main() -> None:
     given = parser.parse_args()
     records = read_json(Path(given.features).with_suffix(".json"))["records"]
     data = open_prepared(given.data, verify=False)
+    if given.clusters and data.labels.ndim > 1:
+        raise StageError(f"{given.data}: its images have several labels: clusters cannot be scored, only SVMs can")
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
     evaluations = dict(entry_or_json("evaluation", text) for text in given.evaluations)
     inputs = {"features": records["embed"]["fingerprint"]}

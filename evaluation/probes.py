@@ -166,7 +166,7 @@ def probe(
 ) -> dict[str, Any]:
     """Run the probe that `settings` names on rows `train` and `test`; equal rows mean a stratified 80/20 hold-out."""
     unlabelled = int((labels[train] < 0).sum() + (labels[test] < 0).sum())
-    if unlabelled:
+    if unlabelled and labels.ndim == 1:
         raise ProbeError(f"{unlabelled} rows without a label: a probe needs labels, choose a protocol with such splits")
     if np.array_equal(train, test):
         train, test = train_test_split(train, test_size=0.2, stratify=labels[train], random_state=seed)

@@ -1,7 +1,7 @@
 """The prepared-folder format: what every later stage reads, whatever the source of a data set.
 
 images.npy   uint8 [N, H, W, C], or float32 in 0..1 or vectors [N, 1, d, 1]; rows grouped by split
-labels.npy   int64 [N]; -1 stands for "no label"
+labels.npy   int64 [N]; -1 stands for "no label"; or [N, C] of 1 (present), 0 (difficult), -1 (absent)
 card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
 """
 
@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,24 @@ class DataError(StageError):
     """A data file that is missing, damaged or not what its description says."""
 
 
+class Raw(NamedTuple):
+    """What a reader found: images [N, H, W, C], uint8 or float32, labels [N] or [N, C]; rows grouped by split in the
+    order of `splits`.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    splits: dict[str, int]
+    source: str
+    notes: dict[str, Any]
+    root: str | None = None  # images are then paths below it
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """An opened prepared folder. `images` [N, H, W, C], uint8 or float32, is memory-mapped; `labels` int64 [N]."""
+    """An opened prepared folder. `images` [N, H, W, C], uint8 or float32, is memory-mapped; `labels` int64 [N], or
+    [N, C] where an image has several.
+    """
 
     folder: Path
     card: dict[str, Any]
@@ -68,8 +83,8 @@ def write_prepared(
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
-    `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N] hold the
-    splits one after the other; `splits` gives their sizes.
+    `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N]
+    (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
     if root is None and (images.dtype not in (np.uint8, np.float32) or images.ndim != 4):
@@ -86,7 +101,11 @@ def write_prepared(
         raise DataError(f"{name}: splits {dict(splits)} found, config/datasets/{name}.yaml says {dict(spec['splits'])}")
     if not len(images) == len(labels) == sum(splits.values()):
         raise DataError(f"{name}: {len(images)} images, {len(labels)} labels, {sum(splits.values())} rows in splits")
-    found = np.unique(labels[labels >= 0])
+    several = bool(spec.get("multilabel"))
+    if labels.ndim != 1 + several or (several and labels.shape[1] != spec["classes"]):
+        wanted = f"[N, {spec['classes']}]" if several else "[N]"
+        raise DataError(f"{name}: labels of shape {list(labels.shape)} found, {wanted} expected")
+    found = np.flatnonzero((labels == 1).any(0)) if several else np.unique(labels[labels >= 0])
     if len(found) != spec["classes"] or (len(found) and (found[0], found[-1]) != (0, spec["classes"] - 1)):
         raise DataError(
             f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{spec['classes'] - 1}; "
@@ -107,10 +126,7 @@ def write_prepared(
         "shape": list(spec["shape"]),
         "root": root,
         "splits": ranges,
-        "counts": {
-            split: np.bincount(labels[a:b][labels[a:b] >= 0], minlength=spec["classes"]).tolist()
-            for split, (a, b) in ranges.items()
-        },
+        "counts": {split: _counts(labels[a:b], spec["classes"]) for split, (a, b) in ranges.items()},
         "normalisation": spec["normalisation"],
         "sha256": {file: _sha256(folder / file) for file in ("images.npy", "labels.npy")},
         "notes": dict(notes or {}),
@@ -136,6 +152,12 @@ def open_prepared(folder: str | Path, verify: bool = True) -> Prepared:
             )
         arrays[file] = np.load(path, mmap_mode="r" if file == "images.npy" else None)
     return Prepared(folder, card, arrays["images.npy"], arrays["labels.npy"])
+
+
+def _counts(labels: np.ndarray, classes: int) -> list[int]:
+    """Images of each class."""
+    found = np.bincount(labels[labels >= 0], minlength=classes) if labels.ndim == 1 else (labels == 1).sum(0)
+    return found.tolist()
 
 
 def _sha256(path: Path) -> str:

@@ -2,26 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from preparation.prepared import DataError
+from preparation.prepared import DataError, Raw
+from preparation.voc import read_voc
 
 DIGITS_SPLIT_SEED = 0
 # The order of rows must not hang on the order of keys: settings travel as JSON with sorted keys.
 SPLIT_ORDER = ("train", "fit", "val", "test", "holdout", "unlabeled")
-
-
-class Raw(NamedTuple):
-    """images [N, H, W, C], uint8 or float32, labels [N]; rows grouped by split in the order of `splits`."""
-
-    images: np.ndarray
-    labels: np.ndarray
-    splits: dict[str, int]
-    source: str
-    notes: dict[str, Any]
-    root: str | None = None  # images are then paths below it
 
 
 def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
@@ -274,6 +264,7 @@ READERS = {
     "csv": read_csv,
     "vectors": read_vectors,
     "reuters": read_reuters,
+    "voc": read_voc,
 }
 
 

@@ -1,4 +1,4 @@
-"""What is refused before any job exists: unknown names in tables, and runs that have too few rows."""
+"""What is refused before any job exists: unknown names in tables, and runs that their data set does not allow."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,8 +30,15 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
                 catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
 
 
-def check_sizes(dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str]) -> None:
-    """The data set has the splits of the protocol, and rows enough for batch, neighbours, clusters (ConfigError)."""
+FOR_SEVERAL_LABELS = ("voc07_svm", "low_shot_svm", "spread")  # algorithms that score images with several labels
+
+
+def check_run(
+    dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str], evaluations: Iterable[str]
+) -> None:
+    """The data set has the splits of the protocol, rows enough for batch, neighbours and clusters, and labels of the
+    kind that is scored. Raises ConfigError.
+    """
     spec, splits_of = catalogue.entry("data set", dataset), catalogue.entry("protocol", protocol)
 
     def rows(splits: list[str], use: str) -> int:
@@ -64,4 +71,15 @@ def check_sizes(dataset: str, protocol: str, recipe: Mapping[str, Any], assigner
         if (spec["classes"] if clusters == "classes" else clusters) > fit:
             raise ConfigError(
                 f"assigner {name!r} on data set {dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
+            )
+    if spec.get("multilabel"):
+        wrong = [*assigners] + [
+            name for name in evaluations if catalogue.entry("evaluation", name)["algorithm"] not in FOR_SEVERAL_LABELS
+        ]
+        if recipes.signature(recipe["method"])[2]:
+            wrong.append(f"method {recipe['method']}")
+        if wrong:
+            raise ConfigError(
+                f"data set {dataset!r}: its images have several labels, which {wrong[0]!r} cannot use; ask for one of "
+                f"{', '.join(FOR_SEVERAL_LABELS)}"
             )

@@ -18,7 +18,7 @@ import yaml
 from methods.engine import recipe as recipes
 from preparation import catalogue
 from preparation.catalogue import ConfigError
-from rules.checks import check_sizes, check_table
+from rules.checks import check_run, check_table
 from rules.provenance import ROOT, canonical_json, code_version
 from rules.record import stage_fingerprint, whole
 
@@ -61,7 +61,7 @@ class Plan:
             check_table(name, table, self._of(table, "datasets"), self._of(table, "protocols"))
         shown = [run for name in config["figures"] for run in self._figure_runs(name).values()]
         for run in dict.fromkeys([*self.runs(), *(each for last in shown for each in self._with_bases(last))]):
-            check_sizes(run.dataset, run.protocol, self.recipe(run), self.assigners(run))
+            check_run(run.dataset, run.protocol, self.recipe(run), self.assigners(run), self.evaluations(run))
 
     # ---- what a suite is made of
 
