@@ -29,7 +29,11 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="the .png to write")
     given = parser.parse_args()
     _, settings = entry_or_json("figure", given.figure)
-    runs = {label: Path(folder) for label, _, folder in (text.partition("=") for text in given.runs)}
+    # The last "=" divides: a label may be "t = 0.1".
+    runs = {label: Path(folder) for label, _, folder in (text.rpartition("=") for text in given.runs)}
+    for label, folder in runs.items():
+        if not label or not folder.is_dir():
+            raise StageError(f"--runs {label}={folder}: no such folder; give label=folder of a finished run")
     data = open_prepared(given.data, verify=False)
     figure = KINDS[settings["kind"]](settings, data, runs)
     figure.suptitle(f"{settings['title']} ({data.card['name']})")

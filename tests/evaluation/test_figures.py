@@ -92,7 +92,7 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     def draw(**figure):
         import json
 
-        settings = json.dumps({"name": "f", "title": "A title", "recipes": {"mine": "simclr"}, **figure})
+        settings = json.dumps({"name": "f", "title": "A title", "recipes": {"t = 1": "simclr"}, **figure})
         words = [
             "plot",
             "--figure",
@@ -100,7 +100,7 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
             "--data",
             digits_200,
             "--runs",
-            f"mine={run}",
+            f"t = 1={run}",
             "--out",
             tmp_path / "f.png",
         ]
@@ -113,7 +113,7 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
         {"kind": "history", "columns": ["total", "missing"]},
         {"kind": "embedding", "projection": "pca"},
         {"kind": "convergence"},
-        {"kind": "embedding", "projection": "pca", "recipes": {"mine": {"recipe": "simclr", "features": "p"}}},
+        {"kind": "embedding", "projection": "pca", "recipes": {"t = 1": {"recipe": "simclr", "features": "p"}}},
         {"kind": "snapshots", "projection": "pca"},
         {"kind": "rank_grid"},
         {"kind": "distances"},
