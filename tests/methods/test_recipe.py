@@ -14,7 +14,8 @@ def test_every_recipe_and_variant_resolves(name, dataset):
     resolved = recipes.resolve(name, dataset)
     assert recipes.resolve_or_json(json.dumps(resolved), dataset) == resolved
     if resolved["base"]:
-        base = recipes.resolve(resolved["base"]["recipe"], dataset)
+        # A base may have been trained on another data set: then its network is the one for that.
+        base = recipes.resolve(resolved["base"]["recipe"], resolved["base"].get("dataset", dataset))
         assert base["network"] == resolved["network"]
 
 
