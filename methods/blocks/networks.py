@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from methods.blocks.batch_norm import split_batch_norm
@@ -70,7 +71,7 @@ class MLP(nn.Module):
     def __init__(self, shape: tuple[int, int, int], widths: Sequence[int]):
         super().__init__()
         self.sizes = [shape[0] * shape[1] * shape[2], *widths]
-        self.layers = _dense(self.sizes)
+        self.layers = Dense(self.sizes)
         self.width = widths[-1]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,14 +79,36 @@ class MLP(nn.Module):
 
     def mirror(self) -> nn.Sequential:
         """A fresh decoder with the same widths in reverse order: [B, m] -> [B, d]."""
-        return _dense(self.sizes[::-1])
+        return Dense(self.sizes[::-1])
 
 
-def _dense(sizes: Sequence[int]) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers[:-1])
+class Dense(nn.Sequential):
+    """Linear layers of `sizes` with ReLU between: [B, sizes[0]] -> [B, sizes[-1]].
+
+    In float32 on the CPU the products are oneDNN's: torch's own come from MKL, which leaves AVX-512 unused on AMD, and
+    can be half as fast there. Differentiable once, not twice.
+    """
+
+    def __init__(self, sizes: Sequence[int]):
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise(sizes):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
+        super().__init__(*layers[:-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not _onednn(x):
+            return super().forward(x)
+        for layer in self:
+            # Only the products: oneDNN's ReLU turns NaN into 0, and a diverged training would go on unseen.
+            x = layer(x.to_mkldnn()).to_dense() if isinstance(layer, nn.Linear) else layer(x)
+        return x
+
+
+def _onednn(x: Tensor) -> bool:
+    """Whether products with x are better taken in oneDNN's layout; under autocast torch itself goes there."""
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    wide = torch.backends.mkldnn.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return plain and wide and len(x) > 0 and not torch.compiler.is_compiling()
 
 
 BACKBONES = {"none": Pixels, "convnet": ConvNet, "mlp": MLP}

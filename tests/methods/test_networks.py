@@ -4,7 +4,7 @@ import torchvision
 
 from methods.blocks.batch_norm import SplitBatchNorm2d, shuffled
 from methods.blocks.heads import ParallelMLP, projection
-from methods.blocks.networks import backbone
+from methods.blocks.networks import Dense, backbone
 from methods.engine.method import DataFacts, build_method
 from methods.engine.pretrained import load_weights
 from methods.engine.recipe import resolve
@@ -70,6 +70,44 @@ def test_autoencoder_decoder_mirrors():
     encoder = backbone({"backbone": "mlp", "widths": [500, 500, 2000, 10]}, (28, 28, 1))
     sizes = [layer.weight.shape for layer in encoder.mirror() if isinstance(layer, torch.nn.Linear)]
     assert sizes == [(2000, 10), (500, 2000), (500, 500), (784, 500)]
+
+
+def gradients(dense, x):
+    """Output of `dense` for x, and the gradients of its sum of squares with respect to x and the parameters."""
+    x = x.clone().requires_grad_()
+    out = dense(x)
+    return [out.detach(), *torch.autograd.grad(out.square().sum(), [x, *dense.parameters()])]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 256])
+def test_dense_layers_give_the_plain_products_and_gradients(rows):
+    """Whichever library makes the products: both are compared with float64, which never takes the fast path."""
+    torch.manual_seed(0)
+    dense = Dense([7, 5, 300, 2])
+    exact = Dense([7, 5, 300, 2]).double()
+    exact.load_state_dict(dense.state_dict())
+    x = torch.randn(rows, 7)
+    for found, expected in zip(gradients(dense, x), gradients(exact, x.double()), strict=True):
+        assert found.layout == torch.strided
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_dense_layers_keep_nan_and_take_no_rows_and_no_gradient():
+    dense = Dense([4, 6, 2])
+    assert dense(torch.full((2, 4), torch.nan)).isnan().all()
+    assert dense(torch.zeros(0, 4)).shape == (0, 2)
+    with torch.inference_mode():
+        assert dense(torch.ones(3, 4)).shape == (3, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert dense(torch.ones(3, 4)).dtype == torch.bfloat16
+    assert list(dense.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="the fast products need AVX-512")
+def test_dense_layers_take_onednn_where_it_is_faster():
+    with torch.profiler.profile() as seen:
+        Dense([4, 6, 2])(torch.ones(3, 4))
+    assert "aten::mkldnn_linear" in {event.key for event in seen.key_averages()}
 
 
 def test_split_batch_norm_with_one_split_is_batch_norm():
