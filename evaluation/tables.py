@@ -25,7 +25,7 @@ class Cell:
     reported_std: float | None = None
     reported_note: str = ""
     band: float | None = None  # how far from the paper's value ours may lie, in printed units
-    rank: int | None = None  # 1 best, 2 second among our rows that are no controls
+    rank: int | None = None  # 1 best, 2 second among our rows of one protocol and kind that are no controls
 
     @property
     def mean(self) -> float | None:
@@ -62,6 +62,7 @@ class Row:
     label: str
     recipe: str = ""
     source: str = ""  # assigner or probe
+    kind: str = ""  # "clustering", or the probe: figures of different kinds do not compete
     protocol: str = ""
     fitted_on: str = ""
     control: bool = False
@@ -94,9 +95,14 @@ def build(plan: Mapping[str, Any]) -> Table:
         for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
             runs = [run for run in spec["runs"] if run["protocol"] == protocol]
             rows.append(_row(spec, protocol, runs, plan, reported, datasets, problems))
-    for dataset in datasets:
-        for metric, facts in plan["metrics"].items():
-            _rank([row.cells[dataset, metric] for row in rows if not row.control], facts)
+    rivals: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if not row.control:
+            rivals.setdefault((row.protocol, row.kind), []).append(row)
+    for group in rivals.values():
+        for dataset in datasets:
+            for metric, facts in plan["metrics"].items():
+                _rank([row.cells[dataset, metric] for row in group], facts)
     named = list(dict.fromkeys(problems))
     verdicts = bool(plan.get("verdicts"))
     return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", named, verdicts)
@@ -113,7 +119,8 @@ def _row(
 ) -> Row:
     source = spec.get("assigner") or spec.get("evaluation") or ""
     key = f"clustering/{source}{'@seen' if spec.get('seen') else ''}" if "assigner" in spec else source
-    row = Row(spec["label"], spec.get("recipe", ""), source, plan["protocols"].get(protocol, ""))
+    kind = "clustering" if "assigner" in spec else source
+    row = Row(spec["label"], spec.get("recipe", ""), source, kind, plan["protocols"].get(protocol, ""))
     row.control = bool(spec.get("control"))
     for dataset in datasets:
         for metric in plan["metrics"]:

@@ -141,6 +141,27 @@ def test_best_and_second_are_marked_controls_are_not(tmp_path):
     assert tex.count("\\\\") == 5
 
 
+def test_clusterings_probes_and_protocols_are_ranked_apart(tmp_path):
+    probed = run(tmp_path / "a", 0, 0.3)
+    metrics = tmp_path / "a" / "metrics.json"
+    stored = json.loads(metrics.read_text())
+    stored["results"]["probe"] = {"status": "ok", "ACC": 0.99}
+    stored["records"]["evaluate"] = {
+        "fingerprint": "e",
+        "code": "c",
+        "settings": {"protocol": {"probe": {"train": "t"}}},
+    }
+    metrics.write_text(json.dumps(stored))
+    both = [run(tmp_path / "c", 0, 0.5), run(tmp_path / "d", 0, 0.7, protocol="split")]
+    rows = [
+        row("clusters", [run(tmp_path / "b", 0, 0.9)]),
+        {"label": "probe", "recipe": "r", "evaluation": "probe", "runs": [probed]},
+        row("two protocols", both),
+    ]
+    ranks = [list(r.cells.values())[0].rank for r in build(plan(rows)).rows]
+    assert ranks == [1, 1, 2, 1]
+
+
 def test_tables_need_no_torch():
     code = "import sys, evaluation.tabulate; sys.exit(any(m in sys.modules for m in ('torch', 'mlflow', 'sklearn')))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
