@@ -123,7 +123,8 @@ def _notes(row: Row) -> list[str]:
 def _legend(table: Table) -> str:
     text = (
         "Ours: mean ± sample standard deviation over seeds, number of runs in parentheses; best bold, second best "
-        "underlined, among the clusterings and among each probe's rows of one protocol, controls left out. [ ]: the value printed in the paper, under the paper's own protocol."
+        "underlined, among the clusterings and among each probe's rows of one protocol, controls left out. [ ]: the "
+        "value printed in the paper, under the paper's own protocol."
     )
     if all(facts["scale"] == 100 for facts in table.metrics.values()):
         text += " Percent."

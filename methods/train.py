@@ -20,7 +20,7 @@ from methods.engine.checkpoint import ResumeState
 from methods.engine.loop import history_csv, snapshot_rows, train
 from methods.engine.method import DataFacts, Method, build_method, digest, load_method
 from methods.engine.pretrained import load_weights
-from methods.engine.recipe import resolve_or_json, train_splits
+from methods.engine.recipe import resolve_or_json, splits_read
 from methods.engine.seeds import derive
 from methods.mine import read_neighbours
 from preparation.catalogue import entry_or_json
@@ -51,16 +51,14 @@ def main() -> None:
     data = open_prepared(given.data)
     recipe = resolve_or_json(given.recipe, data.card["name"])
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
-    splits = train_splits(recipe, protocol)
-    rows = data.rows(splits)
+    splits = splits_read(recipe, protocol_name, protocol)
+    rows = data.rows(splits["train"])
     if "labels" in recipe:
         rows = labelled_rows(data, rows, recipe["labels"])
     base = _read_base(recipe, given.base)
-    settings = {"recipe": recipe, "protocol": {"name": protocol_name, "train": splits}}
-    if "watched" in recipe.get("neighbours", {}):
-        settings["protocol"]["score"] = protocol["score"]
+    settings = {"recipe": recipe, "protocol": splits}
     inputs = {"data": data.card["record"]["fingerprint"], **({"base": base["fingerprint"]} if base else {})}
-    neighbours, watched = None, None
+    neighbours, scored, near = None, None, None
     for option, path, wanted in (
         ("neighbours", given.neighbours, "neighbours" in recipe),
         ("watched", given.watched, "watched" in recipe.get("neighbours", {})),
@@ -74,7 +72,7 @@ def main() -> None:
         neighbours, inputs["neighbours"] = read_neighbours(given.neighbours, rows, inputs["data"])
     if given.watched:
         scored = data.rows(protocol["score"])
-        watched, inputs["watched"] = read_neighbours(given.watched, scored, inputs["data"])
+        near, inputs["watched"] = read_neighbours(given.watched, scored, inputs["data"])
     record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
 
     fabric = Fabric(
@@ -105,8 +103,7 @@ def main() -> None:
     state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
     normal = normalisation(recipe, data.card)
     minutes = given.checkpoint_minutes
-    if watched is not None:
-        watched = training_feed(data, scored, None, fabric.device), watched
+    watched = None if near is None else (training_feed(data, scored, None, fabric.device), near)
     outcome = train(fabric, method, recipe, images, normal, given.seed, state, minutes, neighbours, watched)
     if outcome.diverged and given.strict:
         state.remove()

@@ -22,6 +22,11 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
     source's own, and `splits` cuts their rows anew, in order.
     """
     splits, official = (_in_order(spec[key]) if key in spec else None for key in ("splits", "official"))
+    if root is None and spec["source"] != "digits":
+        raise DataError(
+            f"data set {spec['title']!r} (source {spec['source']}) needs a folder for its files: "
+            "set BENCH_DATA_ROOT, or data_root in the configuration"
+        )
     raw = READERS[spec["source"]](spec | {"splits": official or splits}, root, download)
     if official:
         raw = raw._replace(splits=splits, notes=raw.notes | {"split": "the official rows cut anew"})
@@ -56,18 +61,13 @@ def read_digits(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
     )
 
 
-def read_torchvision(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_torchvision(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """A data set class of torchvision (MNIST and its kin, USPS, CIFAR, STL10); torchvision checks the md5 sums.
 
     `coarse`: CIFAR-100's 20 superclasses in place of its classes. Images without labels (STL10's) have label -1.
     """
     import torchvision.datasets
 
-    if root is None:
-        raise DataError(
-            f"data set of source torchvision.datasets.{spec['class']} needs a folder for its files: "
-            "set BENCH_DATA_ROOT, or data_root in the configuration"
-        )
     kind = getattr(torchvision.datasets, spec["class"])
     # torchvision unpacks archives only when asked to download; with all archives there it asks no network.
     packed = any((root / spec["class"] / "raw").glob("*.gz"))
@@ -108,7 +108,7 @@ def _coarse(part: Any, split: str) -> np.ndarray:
     return coarse
 
 
-def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Image files as ImageNet lays them out, {folder}/{split}/{class}/*.JPEG: listed here, decoded when they are used.
 
     Classes are the folder names in sorted order, or the lines of `class_list` (a file under the root), which select
@@ -116,8 +116,6 @@ def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
     """
     from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 
-    if root is None:
-        raise DataError("a data set of source folder needs BENCH_DATA_ROOT, or data_root in the configuration")
     base = root / spec["folder"]
     paths, labels, splits = [], [], {}
     for split in spec["splits"]:
@@ -148,17 +146,17 @@ def read_folder(spec: Mapping[str, Any], root: Path | None, download: bool) -> R
     return Raw(np.array(paths), np.array(labels), splits, f"files under {spec['folder']}", {}, str(base.resolve()))
 
 
-def read_jf(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_jf(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """USPS as DEC, IDEC and N2D have it: a line "classes dimensions", then a label and its values per line; -1 ends."""
     return _of_files(spec, root, lambda path: _table(path, None, skip=1, end=-1, label=0))
 
 
-def read_csv(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_csv(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Numbers separated by commas, one row per line, the label last (UCI's usual form)."""
     return _of_files(spec, root, lambda path: _table(path, ",", skip=0, end=None, label=-1))
 
 
-def read_vectors(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_vectors(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Own vectors, by the file's ending: .npz with arrays x [N, d] and y [N]; .npy whose last column is the label; else
     comma-separated numbers with the label last.
     """
@@ -177,7 +175,7 @@ def read_vectors(spec: Mapping[str, Any], root: Path | None, download: bool) -> 
     return _of_files(spec, root, load)
 
 
-def read_reuters(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """REUTERS-10K from DEC's file reutersidf10k.npy (a pickled dictionary of `data` and `label`), times sqrt(d).
 
     Where the file is missing and a download is allowed it is built from scikit-learn's RCV1 as DEC did, but from RCV1's
@@ -213,10 +211,8 @@ def reuters_10k(rcv1: Any, width: int, rows: int) -> tuple[np.ndarray, np.ndarra
     return x, member[chosen].argmax(1)
 
 
-def _of_files(spec: Mapping[str, Any], root: Path | None, load: Any, optional: bool = False) -> Raw:
+def _of_files(spec: Mapping[str, Any], root: Path, load: Any, optional: bool = False) -> Raw:
     """Read each split's file with `load`, scale, and give the rows the shape of the data set; labels become 0..C-1."""
-    if root is None:
-        raise DataError(f"data set {spec['title']!r} needs a folder for its files: set BENCH_DATA_ROOT, or data_root")
     parts, labels, splits = [], [], {}
     for split in spec["splits"]:
         path = root / spec["files"][split]

@@ -14,14 +14,12 @@ CLASSES = (
 )  # fmt: skip
 
 
-def read_voc(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
+def read_voc(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Official files as their archives unpack: ImageSets/Main/{class}_{image set}.txt and JPEGImages under `folder`.
 
     Labels are [N, 20]: 1 (present), 0 (only difficult objects) or -1 (absent), as the lists have them. `split_folders`
     names the image set of a split (train: trainval).
     """
-    if root is None:
-        raise DataError("a data set of source voc needs BENCH_DATA_ROOT, or data_root in the configuration")
     base = root / spec["folder"]
     paths, labels, splits = [], [], {}
     for split in spec["splits"]:

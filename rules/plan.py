@@ -249,10 +249,7 @@ class Plan:
             for use, name in self._neighbours(run).items():
                 inputs[use] = self.stage(f"mine/{name}", base).fingerprint
         recipe = self.recipe(run)
-        splits = recipes.train_splits(recipe, protocol)
-        settings = {"recipe": recipe, "protocol": {"name": run.protocol, "train": splits}}
-        if "watched" in recipe.get("neighbours", {}):
-            settings["protocol"]["score"] = protocol["score"]
+        settings = {"recipe": recipe, "protocol": recipes.splits_read(recipe, run.protocol, protocol)}
         return settings, inputs, run.seed
 
     def _embed(self, run: Run, _: str) -> tuple[dict, dict, None]:

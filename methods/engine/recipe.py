@@ -110,6 +110,12 @@ def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list
     return protocol["probe"]["train"] if signature(recipe["method"])[2] else protocol["train"]
 
 
+def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of protocol `name` that training reads and its record holds: the scored splits where it watches them."""
+    watched = {"score": protocol["score"]} if "watched" in recipe.get("neighbours", {}) else {}
+    return {"name": name, "train": train_splits(recipe, protocol), **watched}
+
+
 def signature(method: str) -> tuple[dict[str, str], tuple[str, ...], bool, bool]:
     """({setting: annotation}, loss terms, uses labels, uses neighbours) of a method, from its source, not imported."""
     catalogue.require("method", method, method_names())

@@ -158,7 +158,7 @@ def test_clusterings_probes_and_protocols_are_ranked_apart(tmp_path):
         {"label": "probe", "recipe": "r", "evaluation": "probe", "runs": [probed]},
         row("two protocols", both),
     ]
-    ranks = [list(r.cells.values())[0].rank for r in build(plan(rows)).rows]
+    ranks = [next(iter(r.cells.values())).rank for r in build(plan(rows)).rows]
     assert ranks == [1, 1, 2, 1]
 
 

@@ -87,7 +87,7 @@ def test_files_that_are_not_the_official_ones_are_named(voc, tmp_path):
     (pictures / "000004.jpg").unlink()
     with pytest.raises(DataError, match=r"000004.jpg: not found, but listed in trainval"):
         read(spec, root, False)
-    with pytest.raises(DataError, match="needs BENCH_DATA_ROOT"):
+    with pytest.raises(DataError, match="set BENCH_DATA_ROOT"):
         read(spec, None, False)
 
 
