@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from evaluation.assigners import prepare
 from evaluation.svm import low_shot_svm, voc07_svm
+from methods.blocks.products import factor, product
 from rules.record import StageError
 
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, d], labels [N]
@@ -96,7 +97,8 @@ def knn(train: Labelled, test: Labelled, settings: Mapping[str, Any], seed: int)
     offset = bank.square().sum(1) / 2 if euclidean else torch.zeros(len(bank))
     predicted = []
     for start in range(0, len(x), 1024):
-        similarity, neighbour = torch.addmm(-offset, torch.from_numpy(x[start : start + 1024]), bank.T).topk(k, dim=1)
+        part = factor(torch.from_numpy(x[start : start + 1024]))
+        similarity, neighbour = product(part, bank, -offset).topk(k, dim=1)
         weight = torch.ones_like(similarity) if euclidean else similarity.double() / settings["temperature"]
         votes = torch.zeros(len(similarity), classes, dtype=torch.float64)
         votes.scatter_add_(1, labels[neighbour], weight.double() if euclidean else weight.exp())

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.blocks.products import factor, product
 from preparation.prepared import DataError, open_prepared
 from rules.record import Record, StageError, read_json, run_stage, whole, write_json
 
@@ -61,7 +62,7 @@ def nearest(z: Tensor, count: int) -> Tensor:
     z = F.normalize(z.float(), dim=1)
     parts = []
     for rows in torch.arange(len(z)).split(max(1, BLOCK // len(z))):
-        similarity = z[rows] @ z.T
+        similarity = product(factor(z[rows]), z)
         similarity[torch.arange(len(rows)), rows] = torch.inf
         parts.append(similarity.topk(count + 1, dim=1).indices)
     return torch.cat(parts)

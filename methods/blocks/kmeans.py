@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from methods.blocks.products import factor, product
+
 BLOCK = 1 << 19  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
 RACE_FROM = 1e9  # products of one iteration of all restarts, N x d x K x R, from which a race pays
 DIRECTIONS = 64  # width of the race
@@ -159,6 +161,7 @@ def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     """Nearest centre per restart: labels [R, N] and |c|^2 - 2 x.c of it [R, N] (squared distance less |x|^2)."""
     restarts, clusters, width = centres.shape
     flat = centres.reshape(-1, width)
+    left = factor(flat, -2)
     bias = flat.square().sum(1, keepdim=True)
     ids = torch.arange(clusters, device=x.device, dtype=torch.int32).unsqueeze(1)
     rows = max(64, BLOCK // (restarts * clusters))
@@ -166,7 +169,7 @@ def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     nearest = torch.empty(restarts, len(x), dtype=x.dtype, device=x.device)
     for start in range(0, len(x), rows):
         part = slice(start, start + rows)
-        scores = torch.addmm(bias, flat, x[part].T, alpha=-2).view(restarts, clusters, -1)
+        scores = product(left, x[part], bias).view(restarts, clusters, -1)
         # min() with indices runs over single numbers; two reductions without indices are several times faster.
         nearest[:, part] = lowest = scores.amin(1)
         labels[:, part] = torch.where(scores == lowest.unsqueeze(1), ids, clusters).amin(1)

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from methods.blocks.batch_norm import split_batch_norm
+from methods.blocks.products import by_onednn
 
 
 def backbone(network: Mapping[str, Any], shape: tuple[int, int, int]) -> nn.Module:
@@ -85,8 +85,7 @@ class MLP(nn.Module):
 class Dense(nn.Sequential):
     """Linear layers of `sizes` with ReLU between: [B, sizes[0]] -> [B, sizes[-1]].
 
-    In float32 on the CPU the products are oneDNN's: torch's own come from MKL, which leaves AVX-512 unused on AMD, and
-    can be half as fast there. Differentiable once, not twice.
+    In float32 on the CPU the products may be oneDNN's (products.py); then they can be differentiated once, not twice.
     """
 
     def __init__(self, sizes: Sequence[int]):
@@ -96,19 +95,12 @@ class Dense(nn.Sequential):
         super().__init__(*layers[:-1])
 
     def forward(self, x: Tensor) -> Tensor:
-        if not _onednn(x):
+        if not by_onednn(x):
             return super().forward(x)
         for layer in self:
             # Only the products: oneDNN's ReLU turns NaN into 0, and a diverged training would go on unseen.
             x = layer(x.to_mkldnn()).to_dense() if isinstance(layer, nn.Linear) else layer(x)
         return x
-
-
-def _onednn(x: Tensor) -> bool:
-    """Whether products with x are better taken in oneDNN's layout; under autocast torch itself goes there."""
-    plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-    wide = torch.backends.mkldnn.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return plain and wide and len(x) > 0 and not torch.compiler.is_compiling()
 
 
 BACKBONES = {"none": Pixels, "convnet": ConvNet, "mlp": MLP}
