@@ -4,15 +4,15 @@ An assigner class takes its configuration (config/assigners.yaml) and the number
 `predict(features)` take the feature arrays by name (h [N, d], p [N, K], ...), restricted to the rows in question.
 """
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.cluster import AgglomerativeClustering, SpectralClustering
+from sklearn.cluster import AgglomerativeClustering
 from sklearn.mixture import GaussianMixture
 
+from evaluation.normalised_cut import normalised_cut
 from rules.record import StageError
 
 if TYPE_CHECKING:
@@ -160,19 +160,10 @@ class TransductiveAssigner:
         self.fitted_on = prepare(features, self.settings)
         _enough(self.clusters, self.fitted_on)
         if self.settings["algorithm"] == "spectral":
-            model: Any = SpectralClustering(
-                self.clusters,
-                affinity="nearest_neighbors",
-                n_neighbors=min(self.settings["neighbours"], len(self.fitted_on)),
-                eigen_solver="arpack",
-                random_state=seed,
-                n_init=20,
-            )
+            self.labels = normalised_cut(self.fitted_on, self.clusters, self.settings["neighbours"], seed)
         else:
-            model = AgglomerativeClustering(self.clusters, linkage="ward")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Graph is not fully connected")  # components are clusters then
-            self.labels = model.fit_predict(self.fitted_on).astype(np.int64)
+            ward = AgglomerativeClustering(self.clusters, linkage="ward")
+            self.labels = ward.fit_predict(self.fitted_on).astype(np.int64)
 
     def predict(self, features: Features) -> np.ndarray:
         if not np.array_equal(prepare(features, self.settings), self.fitted_on):
