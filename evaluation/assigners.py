@@ -132,7 +132,9 @@ class MixtureAssigner:
         if self.settings["algorithm"] == "umap_kmeans":
             self.model: Any = fit_kmeans(x.astype(np.float32), self.clusters, seed, self.settings)
         else:
-            self.model = GaussianMixture(self.clusters, covariance_type="full", random_state=seed).fit(x)
+            restarts = self.settings.get("n_init", 1)  # the likeliest is kept
+            mixture = GaussianMixture(self.clusters, covariance_type="full", n_init=restarts, random_state=seed)
+            self.model = mixture.fit(x)
 
     def predict(self, features: Features) -> np.ndarray:
         x = prepare(features, self.settings).astype(np.float64)
@@ -143,7 +145,8 @@ class MixtureAssigner:
         return self.model.predict(x).astype(np.int64)
 
     def facts(self) -> dict[str, Any]:
-        return {"clusters": self.clusters}
+        mixture = isinstance(self.model, GaussianMixture)
+        return {"clusters": self.clusters, **({"log_likelihood": float(self.model.lower_bound_)} if mixture else {})}
 
 
 class TransductiveAssigner:
