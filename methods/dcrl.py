@@ -11,12 +11,12 @@ means. Two optimisers alternate: batches for the first, once an epoch all data f
 from collections.abc import Iterator
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from methods.autoencoder import reconstruction
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
+from methods.blocks.plane import plane_centres
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
 from methods.engine.method import Batch, Context, DataFacts, Method
 
@@ -47,14 +47,14 @@ class DCRL(Method):
         structure_lr: float,
         init_rows: int,
         initialisations: int,
-        choose: Literal["inertia", "silhouette"],
+        choose: Literal["inertia", "silhouette", "likelihood"],
     ):
         """`start_epoch`: first epoch with structure terms (code). `ramp_epochs`: length of the weights' ramps.
 
         `isometry_gradient`: how the whole-data step differentiates after the batches moved the weights: "vjp" at the
         latents of the epoch's start, through the present network; "epoch_start" wholly at the epoch's start;
         "recompute" at fresh latents, which collapses. `init_rows` random rows place the centres; of several
-        `initialisations` the best by a criterion without labels is kept.
+        `initialisations` the best by the criterion `choose` is kept, which asks for no label (blocks/plane.py).
         """
         super().__init__(backbone, data)
         count, width, inputs = data.classes, backbone.width, backbone.sizes[0]
@@ -122,31 +122,16 @@ class DCRL(Method):
                 self.early = self._structure_gradient(context, self.latents)
 
     def _place_centres(self, context: Context) -> None:
-        """Centres from t-SNE and k-means of some latents (spec of the released code; appendix of the paper)."""
-        import sklearn.cluster
-        import sklearn.manifold
-        import sklearn.metrics
-
-        best, kept = float("inf"), None
+        """Centres from the t-SNE plane of some latents (spec of the released code; appendix of the paper)."""
+        best = float("inf")
         for attempt in range(self.initialisations):
             seed = context.seed("centres", attempt)
             order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))[: self.init_rows]
-            z = torch.cat([self.backbone(context.clean(part)).float() for part in order.split(4096)]).cpu().numpy()
-            # scikit-learn's defaults of the time, which have changed since.
-            plane = sklearn.manifold.TSNE(
-                init="random",
-                learning_rate=200.0,
-                perplexity=min(30.0, (len(z) - 1) / 3),
-                early_exaggeration=12.0,
-                random_state=seed % 2**31,
-            ).fit_transform(z)
-            fitted = sklearn.cluster.KMeans(len(self.centres), n_init=20, random_state=0).fit(plane)
-            loss = fitted.inertia_
-            if self.choose == "silhouette" and self.initialisations > 1:
-                loss = -sklearn.metrics.silhouette_score(plane, fitted.labels_)
-            if loss < best:
-                best, kept = loss, np.stack([z[fitted.labels_ == j].mean(0) for j in range(len(self.centres))])
-        self.centres.copy_(torch.from_numpy(kept))
+            z = torch.cat([self.backbone(context.clean(part)) for part in order.split(4096)])
+            figure, centres = plane_centres(z, len(self.centres), self.choose, seed)
+            if figure < best:
+                best = figure
+                self.centres.copy_(centres)
 
     # ---- step (1): batches
 

@@ -7,6 +7,7 @@ import torch
 
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
 from methods.blocks.networks import MLP
+from methods.blocks.plane import plane_centres
 from methods.dcrl import DCRL, align_loss, cluster_loss, isometry_loss, rank_loss
 from methods.engine.method import Batch, Context, DataFacts
 from methods.engine.recipe import resolve
@@ -259,8 +260,25 @@ def test_an_empty_cluster_keeps_its_means():
 
 def test_centres_start_in_the_data_and_a_choice_never_asks_for_labels():
     x = data()
-    for settings in ({}, {"initialisations": 3}, {"initialisations": 3, "choose": "silhouette"}):
+    several = [{"initialisations": 3, "choose": choose} for choose in ("inertia", "silhouette", "likelihood")]
+    for settings in ({}, *several):
         method = build(**settings)
         method.before_epoch(context(x, 0))
         sizes = np.bincount(method.clusters, minlength=3)
         assert sizes.min() >= 25  # three blobs of thirty
+
+
+@pytest.mark.parametrize("criterion", ["inertia", "silhouette", "likelihood"])
+def test_starting_centres_are_means_of_latents(criterion):
+    generator = torch.Generator().manual_seed(0)
+    means = torch.eye(3, 4) * 20
+    z = means.repeat_interleave(torch.tensor([60, 20, 40]), 0) + torch.randn(120, 4, generator=generator)
+    figure, centres = plane_centres(z, 3, criterion, seed=5)
+    parts = torch.stack([part.mean(0) for part in z.split([60, 20, 40])])
+    nearest = torch.cdist(parts, centres.float()).min(1)
+    assert sorted(nearest.indices.tolist()) == [0, 1, 2]
+    assert nearest.values.max() < 0.1
+    again, same = plane_centres(z, 3, criterion, seed=5)
+    assert (again, True) == (figure, torch.equal(same, centres))
+    with pytest.raises(ValueError, match="NaN"):
+        plane_centres(z * torch.nan, 3, criterion, seed=5)
