@@ -4,14 +4,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-RESTARTS = {"kmeans": 20, "mixture": 10}
+KMEANS_STARTS, MIXTURE_STARTS = 20, 10
 
 
 def plane_centres(z: Tensor, clusters: int, criterion: str, seed: int) -> tuple[float, Tensor]:
     """z [n, m] -> (a figure by which starts compare, lower is better, and centres [clusters, m] in the latent space).
 
     "inertia" (the released code) and "silhouette": K-means in the plane, and the members' mean. "likelihood" (ours):
-    the likeliest of ten Gaussian mixtures, at unit variance of the plane, and the mean weighted by responsibility.
+    the likeliest of MIXTURE_STARTS Gaussian mixtures, at unit variance of the plane, and the mean weighted by responsibility.
     K-means in a plane prefers clusters of one size and often joins two small ones and splits a large one.
     """
     import sklearn.cluster
@@ -30,10 +30,10 @@ def plane_centres(z: Tensor, clusters: int, criterion: str, seed: int) -> tuple[
     ).fit_transform(z)
     if criterion == "likelihood":
         plane = (plane / plane.std()).astype(np.float64)
-        mixture = sklearn.mixture.GaussianMixture(clusters, n_init=RESTARTS["mixture"], random_state=0).fit(plane)
+        mixture = sklearn.mixture.GaussianMixture(clusters, n_init=MIXTURE_STARTS, random_state=0).fit(plane)
         members, figure = mixture.predict_proba(plane), -mixture.lower_bound_
     else:
-        fitted = sklearn.cluster.KMeans(clusters, n_init=RESTARTS["kmeans"], random_state=0).fit(plane)
+        fitted = sklearn.cluster.KMeans(clusters, n_init=KMEANS_STARTS, random_state=0).fit(plane)
         members, figure = np.eye(clusters)[fitted.labels_], fitted.inertia_
         if criterion == "silhouette":
             figure = -sklearn.metrics.silhouette_score(plane, fitted.labels_)
