@@ -11,7 +11,7 @@ def plane_centres(z: Tensor, clusters: int, criterion: str, seed: int) -> tuple[
     """z [n, m] -> (a figure by which starts compare, lower is better, and centres [clusters, m] in the latent space).
 
     "inertia" (the released code) and "silhouette": K-means in the plane, and the members' mean. "likelihood" (ours):
-    the likeliest of MIXTURE_STARTS Gaussian mixtures, at unit variance of the plane, and the mean weighted by responsibility.
+    the likeliest of ten Gaussian mixtures, at unit variance of the plane, and the mean weighted by responsibility.
     K-means in a plane prefers clusters of one size and often joins two small ones and splits a large one.
     """
     import sklearn.cluster
