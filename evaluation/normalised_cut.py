@@ -14,7 +14,7 @@ from sklearn.neighbors import kneighbors_graph
 DENSE = 500  # rows up to which the whole spectrum is as cheap
 
 
-def normalised_cut(x: np.ndarray, clusters: int, neighbours: int, seed: int, n_init: int = 20) -> np.ndarray:
+def normalised_cut(x: np.ndarray, clusters: int, neighbours: int, seed: int) -> np.ndarray:
     """Rows x [N, d] -> cluster ids [N] int64, by K-means on the graph's spectral embedding.
 
     Each row is joined to its `neighbours` nearest rows, itself among them; a one-sided edge counts half. Raises
@@ -22,7 +22,7 @@ def normalised_cut(x: np.ndarray, clusters: int, neighbours: int, seed: int, n_i
     """
     graph = kneighbors_graph(x, min(neighbours, len(x)), include_self=True)
     affinity = csr_array(0.5 * (graph + graph.T))
-    return k_means(embedding(affinity, clusters, seed), clusters, n_init=n_init, random_state=seed)[1].astype(np.int64)
+    return k_means(embedding(affinity, clusters, seed), clusters, n_init=20, random_state=seed)[1].astype(np.int64)
 
 
 def embedding(affinity: csr_array, width: int, seed: int) -> np.ndarray:

@@ -61,7 +61,7 @@ def main() -> None:
     neighbours, scored, near = None, None, None
     for option, path, wanted in (
         ("neighbours", given.neighbours, "neighbours" in recipe),
-        ("watched", given.watched, "watched" in recipe.get("neighbours", {})),
+        ("watched", given.watched, "score" in splits),
     ):
         if wanted != bool(path):
             raise StageError(
@@ -71,7 +71,7 @@ def main() -> None:
     if given.neighbours:
         neighbours, inputs["neighbours"] = read_neighbours(given.neighbours, rows, inputs["data"])
     if given.watched:
-        scored = data.rows(protocol["score"])
+        scored = data.rows(splits["score"])
         near, inputs["watched"] = read_neighbours(given.watched, scored, inputs["data"])
     record = Record("train", ("methods.train", f"methods.{recipe['method']}"), settings, inputs, given.seed)
 
