@@ -13,9 +13,9 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
-from rules.plan import Plan
-from rules.provenance import canonical_json
-from rules.record import StageError
+from pipeline.plan import Plan
+from pipeline.provenance import canonical_json
+from pipeline.record import StageError
 
 try:
     plan = Plan(dict(config))
@@ -66,5 +66,5 @@ onsuccess:
     if config["track"] and workflow.is_main_process:
         strict = "--strict" if config["strict"] else ""
         shell(
-            f"python -m evaluation.track --plan {RESULTS}/.plan/suite.json --out {RESULTS}/mlflow.json --new {strict}"
+            f"python -m report.track --plan {RESULTS}/.plan/suite.json --out {RESULTS}/mlflow.json --new {strict}"
         )

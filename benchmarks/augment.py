@@ -17,9 +17,9 @@ import torchvision.transforms as v1
 import torchvision.transforms.v2 as v2
 from PIL import Image
 
-from methods.engine.augment import Augment
-from methods.engine.recipe import merge
-from preparation.catalogue import CONFIG, read_yaml
+from pipeline.catalogue import CONFIG, read_yaml
+from pipeline.recipes import merge
+from training.augmentation import Augment
 
 MEAN, STD = [0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]
 

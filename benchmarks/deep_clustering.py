@@ -20,7 +20,7 @@ from clustpy.deep import DEC, IDEC
 
 from benchmarks.loop import train_here
 from evaluation.clustering import accuracy
-from methods.engine.method import Method
+from methods.method import Method
 from preparation.prepared import Prepared, open_prepared
 
 WIDTHS = [500, 500, 2000, 10]  # ClustPy's default

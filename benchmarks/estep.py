@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.loop import train_here
 from methods import pcl
 from methods.blocks.kmeans import kmeans
-from methods.engine.method import Context
+from methods.method import Context
 from preparation.prepared import open_prepared
 
 

@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from rules.record import surroundings, write_json
+from pipeline.record import surroundings, write_json
 
 PARTS = {
     "tests": ([sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/methods"], 120),

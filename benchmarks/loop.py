@@ -9,13 +9,13 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
 
-from methods.engine.augment import normalisation
-from methods.engine.batches import Images
-from methods.engine.checkpoint import ResumeState
-from methods.engine.loop import Outcome, train
-from methods.engine.method import DataFacts, Method, build_method
-from methods.engine.recipe import resolve
+from methods.method import DataFacts, Method, build_method
+from pipeline.recipes import resolve
 from preparation.prepared import Prepared
+from training.augmentation import normalisation
+from training.checkpoint import ResumeState
+from training.feed import Images
+from training.loop import Outcome, train
 
 
 def train_here(

@@ -25,14 +25,14 @@ from PIL import Image
 
 from benchmarks.step import NETWORKS, bare_step, measure, simclr
 from methods.blocks.networks import backbone
-from methods.engine.augment import Augment
-from methods.engine.batches import Images
-from methods.engine.checkpoint import ResumeState
-from methods.engine.loop import train
-from methods.engine.method import build_method
-from methods.engine.optim import build_optimiser
-from methods.train import fabric_precision
-from preparation.catalogue import CONFIG, read_yaml
+from methods.method import build_method
+from pipeline.catalogue import CONFIG, read_yaml
+from training.augmentation import Augment
+from training.checkpoint import ResumeState
+from training.feed import Images
+from training.loop import train
+from training.optimisers import build_optimiser
+from training.train import fabric_precision
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import torch
 
-from methods.engine.method import Batch, DataFacts, Method, build_method
-from methods.engine.optim import build_optimiser
-from methods.engine.recipe import resolve
+from methods.method import Batch, DataFacts, Method, build_method
+from pipeline.recipes import resolve
+from training.optimisers import build_optimiser
 
 NETWORKS = {
     "convnet_28": ((28, 28, 1), {"backbone": "convnet", "widths": [32, 64, 128, 128], "pool_after": [0, 2]}, 256),

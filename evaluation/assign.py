@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.assigners import ALGORITHMS, NonFinite
-from preparation.catalogue import entry_or_json
+from pipeline.catalogue import entry_or_json
+from pipeline.record import Record, read_json, run_stage, whole, write_json
 from preparation.prepared import open_prepared
-from rules.record import Record, read_json, run_stage, whole, write_json
 
 
 def main() -> None:

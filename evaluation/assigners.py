@@ -13,7 +13,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.mixture import GaussianMixture
 
 from evaluation.normalised_cut import normalised_cut
-from rules.record import StageError
+from pipeline.record import StageError
 
 if TYPE_CHECKING:
     from methods.blocks.kmeans import KMeans

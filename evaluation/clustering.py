@@ -9,7 +9,7 @@ from sklearn.metrics import (
     normalized_mutual_info_score,
 )
 
-from rules.record import StageError
+from pipeline.record import StageError
 
 
 class MetricError(StageError):

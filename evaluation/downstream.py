@@ -14,7 +14,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 
-from rules.record import StageError
+from pipeline.record import StageError
 
 
 class DownstreamError(StageError):

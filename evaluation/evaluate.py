@@ -13,9 +13,9 @@ import numpy as np
 
 from evaluation.assigners import Features, NonFinite, fit_kmeans, predict_kmeans, prepare
 from evaluation.clustering import clustering_metrics
-from preparation.catalogue import entry_or_json
+from pipeline.catalogue import entry_or_json
+from pipeline.record import Record, StageError, read_json, run_stage, write_json
 from preparation.prepared import Prepared, open_prepared
-from rules.record import Record, StageError, read_json, run_stage, write_json
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from evaluation.similarity import centre_ranks
-from rules.record import StageError
+from pipeline.record import StageError
 
 NEIGHBOURS = (3, 4, 5, 6, 7)  # DCRL's k1 = 3 .. k2 = 7
 BLOCK_NUMBERS = 1 << 23  # distances of one kind held at a time

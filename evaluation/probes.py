@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from evaluation.assigners import prepare
 from evaluation.svm import low_shot_svm, voc07_svm
 from methods.blocks.products import factor, product
-from rules.record import StageError
+from pipeline.record import StageError
 
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, d], labels [N]
 

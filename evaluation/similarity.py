@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import mutual_info_score
 
-from rules.record import StageError
+from pipeline.record import StageError
 
 
 class SimilarityError(StageError):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from methods.blocks.heads import projection
 from methods.blocks.momentum import follow, follower
-from methods.engine.method import Batch, Context, DataFacts, Method
+from methods.method import Batch, Context, DataFacts, Method
 
 
 class BYOL(Method):

@@ -17,7 +17,7 @@ from methods.blocks.distributed import gather_constant, rank
 from methods.blocks.heads import mlp
 from methods.blocks.precision import full_precision
 from methods.blocks.sinkhorn import sinkhorn
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 from methods.moco import MoCo
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.blocks.heads import mlp
-from methods.engine.method import DataFacts, Method
+from methods.method import DataFacts, Method
 from methods.selflabel import SelfLabel
 
 

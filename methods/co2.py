@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, DataFacts
+from methods.method import Batch, DataFacts
 from methods.moco import MoCo
 
 

@@ -18,7 +18,7 @@ from methods.autoencoder import reconstruction
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
 from methods.blocks.plane import plane_centres
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
-from methods.engine.method import Batch, Context, DataFacts, Method
+from methods.method import Batch, Context, DataFacts, Method
 
 CHUNK = 1 << 22  # numbers held at a time in work on the whole training set
 

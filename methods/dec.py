@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from methods.autoencoder import reconstruction
 from methods.blocks.kmeans import kmeans
 from methods.blocks.student_t import soft_assignment, target_distribution
-from methods.engine.method import Batch, Context, DataFacts, Method
+from methods.method import Batch, Context, DataFacts, Method
 
 
 class Dec(Method):

@@ -16,7 +16,7 @@ from methods.blocks.distributed import gather_constant, rank, world
 from methods.blocks.heads import projection
 from methods.blocks.kmeans import kmeans
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, Context, DataFacts, Method
+from methods.method import Batch, Context, DataFacts, Method
 
 
 class DeepClusterV2(Method):

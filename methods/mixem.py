@@ -15,7 +15,7 @@ from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather
 from methods.blocks.heads import ParallelMLP, mlp
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class MixEm(Method):

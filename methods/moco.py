@@ -13,7 +13,7 @@ from methods.blocks.batch_norm import shuffled
 from methods.blocks.contrast import info_nce
 from methods.blocks.heads import projection
 from methods.blocks.momentum import Queue, follow, follower
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class MoCo(Method):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from methods.blocks.distributed import gather_constant, rank, world
 from methods.blocks.kmeans import kmeans
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, Context, DataFacts
+from methods.method import Batch, Context, DataFacts
 from methods.moco import MoCo
 
 

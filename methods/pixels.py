@@ -1,6 +1,6 @@
 """Control: no network at all, an image is its own feature vector. The floor of every clustering table."""
 
-from methods.engine.method import Method
+from methods.method import Method
 
 
 class Pixels(Method):

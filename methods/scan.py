@@ -1,7 +1,7 @@
 """SCAN: an image and its nearest neighbours in a pretext embedding belong to one cluster.
 
 Van Gansbeke et al., "SCAN: Learning to Classify Images without Labels" (arXiv 2005.12320), step 2. The neighbours are
-mined once (methods/mine.py); each step every image meets one of them, itself among them, both strongly augmented.
+mined once (training/mine.py); each step every image meets one of them, itself among them, both strongly augmented.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from methods.blocks.distributed import gather, gather_constant
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, Context, DataFacts, Method, Watched
+from methods.method import Batch, Context, DataFacts, Method, Watched
 
 
 class ClusterHeads(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from methods.blocks.distributed import gather_constant, world
 from methods.blocks.momentum import follow, follower
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 from methods.scan import ClusterHeads
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from methods.blocks.contrast import nt_xent
 from methods.blocks.heads import mlp
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class SimCLR(Method):

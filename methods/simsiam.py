@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.blocks.heads import projection
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class SimSiam(Method):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from methods.blocks.distributed import gather_constant, rank
 from methods.blocks.heads import projection
 from methods.blocks.sinkhorn import sinkhorn
-from methods.engine.method import Batch, Context, DataFacts, Method
+from methods.method import Batch, Context, DataFacts, Method
 
 
 class SwAV(Method):

@@ -18,7 +18,7 @@ from methods.blocks.distributed import gather
 from methods.blocks.heads import projection
 from methods.blocks.momentum import follow, follower
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class UniCLR(Method):

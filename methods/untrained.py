@@ -1,6 +1,6 @@
 """Control: the network with its random initial weights. What a trained encoder must beat to have learned anything."""
 
-from methods.engine.method import Method
+from methods.method import Method
 
 
 class Untrained(Method):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from methods.blocks.distributed import gather
 from methods.blocks.heads import projection
 from methods.blocks.precision import full_precision
-from methods.engine.method import Batch, DataFacts, Method
+from methods.method import Batch, DataFacts, Method
 
 
 class WMSE(Method):

@@ -7,10 +7,10 @@ import argparse
 import os
 from pathlib import Path
 
-from preparation.catalogue import entry_or_json
+from pipeline.catalogue import entry_or_json
+from pipeline.record import Record, run_stage
 from preparation.prepared import write_prepared
 from preparation.readers import read
-from rules.record import Record, run_stage
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rules.record import Record, StageError, read_json, whole, write_json
+from pipeline.record import Record, StageError, read_json, whole, write_json
 
 
 class DataError(StageError):

@@ -21,4 +21,4 @@ rule embed:
         data=lambda w, input: dirname(input.data[0]),
         folder=lambda w, output: dirname(output[0]),
     shell:
-        "python -m methods.embed --data {params.data} --model {input.model} --out {params.folder} > {log} 2>&1"
+        "python -m training.embed --data {params.data} --model {input.model} --out {params.folder} > {log} 2>&1"

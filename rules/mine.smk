@@ -20,5 +20,5 @@ rule mine:
         settings=lambda w: plan.stage(f"mine/{w.neighbours}", plan.run(w)).settings,
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m methods.mine --data {params.data} --features {input.features} --array {params.settings[array]}"
+        "python -m training.mine --data {params.data} --features {input.features} --array {params.settings[array]}"
         " --count {params.settings[count]} --splits {params.settings[splits]} --out {output.neighbours} > {log} 2>&1"

@@ -18,5 +18,5 @@ rule plot:
         runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m evaluation.plot --figure {params.figure:q} --data {params.data} --runs {params.runs:q} --out {output}"
+        "python -m report.plot --figure {params.figure:q} --data {params.data} --runs {params.runs:q} --out {output}"
         " > {log} 2>&1"

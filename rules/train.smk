@@ -30,6 +30,6 @@ rule train:
         folder=lambda w, output: dirname(output[0]),
         resume=f"{RESULTS}/.resume",
     shell:
-        "python -m methods.train --data {params.data} --recipe {params.recipe:q} --protocol {wildcards.protocol}"
+        "python -m training.train --data {params.data} --recipe {params.recipe:q} --protocol {wildcards.protocol}"
         " --seed {wildcards.seed} {params.base} {params.neighbours} {params.watched} --out {params.folder} --resume {params.resume}"
         " > {log} 2>&1"

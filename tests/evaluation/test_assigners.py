@@ -4,7 +4,7 @@ from sklearn.datasets import make_blobs
 
 from evaluation.assigners import ALGORITHMS, AssignError, NonFinite, component_centres, prepare
 from evaluation.clustering import accuracy
-from preparation import catalogue
+from pipeline import catalogue
 
 
 def blobs(rows=120, clusters=4, width=6, seed=0):

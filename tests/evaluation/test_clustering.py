@@ -14,7 +14,7 @@ from evaluation.clustering import (
     matched_confusion,
 )
 from evaluation.geometry import geometry
-from preparation import catalogue
+from pipeline import catalogue
 
 Y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
 C = np.array([0, 0, 3, 1, 1, 1, 2, 2, 4, 4])

@@ -8,8 +8,8 @@ import pytest
 
 from evaluation.evaluate import main
 from evaluation.geometry import centre_rank_agreement, geometry
+from pipeline.record import run_stage
 from preparation.prepared import open_prepared
-from rules.record import run_stage
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from evaluation import probes
 from evaluation.probes import probe
-from preparation import catalogue
+from pipeline import catalogue
 from tests.evaluation.test_assigners import blobs
 
 ACCURATE = ("linear", "knn", "logistic")  # probes that report an accuracy of features

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from evaluation.svm import GOYAL_COSTS, interpolated_ap, low_shot_svm, one_against_rest, voc07_svm
-from preparation import catalogue
+from pipeline import catalogue
 
 
 def by_loops(present, scores):

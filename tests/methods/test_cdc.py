@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from methods.blocks.contrast import info_nce, info_nce_in_batch
 from methods.blocks.sinkhorn import sinkhorn
 from methods.cdc import CDC, equipartition
-from methods.engine.method import Batch, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, DataFacts, build_method
+from pipeline.recipes import resolve
 
 S = torch.tensor([[0.8, 0.6], [0.6, 0.8], [1.0, 0.0], [0.8, 0.6]], dtype=torch.float64)
 

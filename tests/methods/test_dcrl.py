@@ -9,8 +9,8 @@ from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agre
 from methods.blocks.networks import MLP
 from methods.blocks.plane import plane_centres
 from methods.dcrl import DCRL, align_loss, cluster_loss, isometry_loss, rank_loss
-from methods.engine.method import Batch, Context, DataFacts
-from methods.engine.recipe import resolve
+from methods.method import Batch, Context, DataFacts
+from pipeline.recipes import resolve
 
 GENERATOR = torch.Generator().manual_seed(0)
 

@@ -5,7 +5,7 @@ import torch
 from methods.blocks.networks import MLP
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
 from methods.dec import Dec, divergence
-from methods.engine.method import Batch, Context, DataFacts
+from methods.method import Batch, Context, DataFacts
 
 GENERATOR = torch.Generator().manual_seed(0)
 Z = torch.randn(7, 3, generator=GENERATOR, dtype=torch.float64)

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from methods.engine.method import Batch, Context, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, Context, DataFacts, build_method
+from pipeline.recipes import resolve
 
 X = torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 

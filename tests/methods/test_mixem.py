@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from methods.engine.method import Batch, DataFacts
+from methods.method import Batch, DataFacts
 from methods.mixem import MixEm, shaping_terms
 
 P = torch.tensor([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8], [0.9, 0.1]], dtype=torch.float64)

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from methods.blocks.momentum import Queue, follow, follower
-from methods.engine.method import Batch, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, DataFacts, build_method
+from pipeline.recipes import resolve
 
 
 def build(seed=0, frozen=False, **settings):

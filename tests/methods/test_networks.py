@@ -5,10 +5,10 @@ import torchvision
 from methods.blocks.batch_norm import SplitBatchNorm2d, shuffled
 from methods.blocks.heads import ParallelMLP, projection
 from methods.blocks.networks import Dense, backbone
-from methods.engine.method import DataFacts, build_method
-from methods.engine.pretrained import load_weights
-from methods.engine.recipe import resolve
-from rules.record import StageError
+from methods.method import DataFacts, build_method
+from pipeline.recipes import resolve
+from pipeline.record import StageError
+from training.weights import load_weights
 
 RESNET = {"backbone": "resnet18", "stem": "cifar"}
 
@@ -198,8 +198,8 @@ def test_a_frozen_backbone_stays_bit_for_bit():
     method = build_method(recipe, DataFacts(10, (8, 8, 1), 64))
     before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
     head = [value.clone() for value in method.head.parameters()]
-    from methods.engine.method import Batch
-    from methods.engine.optim import build_optimiser
+    from methods.method import Batch
+    from training.optimisers import build_optimiser
 
     optimiser = build_optimiser(recipe["optimiser"], method)
     for _ in range(3):

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from methods.engine.method import Batch, Context, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, Context, DataFacts, build_method
 from methods.pcl import concentration, prototype_nce
+from pipeline.recipes import resolve
 
 
 def test_concentration_by_hand():

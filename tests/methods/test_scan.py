@@ -5,14 +5,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from methods.engine.augment import Augment
-from methods.engine.batches import Images, Order
-from methods.engine.method import Batch, Context, DataFacts, Watched, build_method
-from methods.engine.recipe import resolve
-from methods.mine import nearest, read_neighbours
+from methods.method import Batch, Context, DataFacts, Watched, build_method
 from methods.scan import consistency, entropy
 from methods.selflabel import self_label_loss
-from rules.record import StageError, write_json
+from pipeline.recipes import resolve
+from pipeline.record import StageError, write_json
+from training.augmentation import Augment
+from training.feed import Images, Order
+from training.mine import nearest, read_neighbours
 
 GENERATOR = torch.Generator().manual_seed(0)
 

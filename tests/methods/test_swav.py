@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from methods.blocks.sinkhorn import sinkhorn
-from methods.engine.method import Batch, Context, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, Context, DataFacts, build_method
+from pipeline.recipes import resolve
 
 
 def build(**settings):

@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from methods.engine.method import Batch, DataFacts, build_method
-from methods.engine.recipe import resolve
+from methods.method import Batch, DataFacts, build_method
 from methods.uniclr import affinity_of_trace, affinity_of_unit_vectors, affinity_of_whitened, asymmetry
+from pipeline.recipes import resolve
 
 
 def views(rows=24, width=6, seed=0):

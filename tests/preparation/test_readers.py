@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torchvision.datasets
 
-from preparation import catalogue
+from pipeline import catalogue
+from pipeline.record import Record
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
-from rules.record import Record
 
 RECORD = Record("prepare", ("preparation.prepare",), {}, {})
 

@@ -8,12 +8,12 @@ from PIL import Image
 
 from evaluation import evaluate
 from evaluation.probes import probe
-from preparation import catalogue
+from pipeline import catalogue
+from pipeline.plan import Plan
+from pipeline.record import Record, StageError
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 from preparation.voc import CLASSES
-from rules.plan import Plan
-from rules.record import Record, StageError
 
 SIZES = {"train": 12, "test": 8}
 

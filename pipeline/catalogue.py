@@ -1,0 +1,142 @@
+"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, evaluations, metrics, tables).
+
+Configuration is data. It is read here once, checked against config/schemas/, and a name or key that does not exist is
+an error that offers the nearest one that does.
+"""
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from pipeline.record import StageError
+
+CONFIG = Path(__file__).resolve().parent.parent / "config"
+
+# kind -> (folder of one file per name | one file of many names, schema of one entry)
+KINDS = {
+    "data set": ("datasets", "dataset"),
+    "table": ("tables", "table"),
+    "figure": ("figures", "figure"),
+    "protocol": ("protocols.yaml", "protocol"),
+    "assigner": ("assigners.yaml", "assigner"),
+    "evaluation": ("evaluations.yaml", "evaluation"),
+    "metric": ("metrics.yaml", "metric"),
+}
+
+
+class ConfigError(StageError):
+    """A name, key or value in the configuration that cannot be."""
+
+
+def names(kind: str) -> list[str]:
+    """All names of a kind, sorted."""
+    place = CONFIG / KINDS[kind][0]
+    if place.suffix == ".yaml":
+        return sorted(read_yaml(place))
+    return sorted(path.stem for path in place.glob("*.yaml"))
+
+
+def entry(kind: str, name: str) -> dict[str, Any]:
+    """The checked configuration of `name`. Raises ConfigError for an unknown name and a wrong key or value."""
+    require(kind, name, names(kind))
+    place = CONFIG / KINDS[kind][0]
+    if place.suffix == ".yaml":
+        found, where = read_yaml(place)[name], f"{_short(place)}, {name}"
+    else:
+        found, where = read_yaml(place / f"{name}.yaml"), _short(place / f"{name}.yaml")
+    check(found, KINDS[kind][1], where)
+    return found
+
+
+def entry_or_json(kind: str, text: str) -> tuple[str, dict[str, Any]]:
+    """(name, configuration) from a name, or from JSON text that carries its own `name`: what command lines accept."""
+    if text.lstrip().startswith("{"):
+        given = json.loads(text)
+        name = given.pop("name")
+        check(given, KINDS[kind][1], f"{kind} given as JSON")
+        return name, given
+    return text, entry(kind, text)
+
+
+def require(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise ConfigError, naming the nearest known name, unless `name` is known."""
+    known = list(known)
+    if name not in known:
+        raise ConfigError(f"unknown {kind} {name!r}; {suggestion(name, known)}")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Words that name the nearest known name, or list all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(known) or 'none'}"
+
+
+def check(value: Any, schema: str, where: str) -> None:
+    """Check `value` against config/schemas/{schema}.yaml; the error names file, key, finding and cure."""
+    problems = list(_validator(schema).iter_errors(value))
+    if not problems:
+        return
+    problem = jsonschema.exceptions.best_match(problems)
+    key = ".".join(str(part) for part in problem.absolute_path)
+    at = f"{where}: key {key!r}" if key else where
+    if problem.validator == "additionalProperties" and isinstance(problem.instance, Mapping):
+        known = set(problem.schema.get("properties", {}))
+        extra = sorted(set(problem.instance) - known)
+        raise ConfigError(f"{at}: unknown key {extra[0]!r}; {suggestion(extra[0], known)}")
+    raise ConfigError(f"{at}: {problem.message}")
+
+
+@functools.lru_cache(maxsize=32)
+def _validator(schema: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(read_yaml(CONFIG / "schemas" / f"{schema}.yaml"))
+
+
+def read_yaml(path: Path) -> Any:
+    """Parsed YAML file, fresh on every call (callers may change what they get)."""
+    return _parse(path, path.stat().st_mtime_ns)() if path.is_file() else _missing(path)
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(path: Path, _mtime: int):
+    text = path.read_text(encoding="utf-8")
+    try:
+        parsed = yaml.load(text, Loader=_UniqueKeys)
+    except yaml.YAMLError as problem:
+        raise ConfigError(f"{_short(path)}: not valid YAML: {problem}") from None
+    dumped = json.dumps(parsed)  # a JSON round trip is several times faster than copying or parsing YAML again
+    return lambda: json.loads(dumped)
+
+
+def _missing(path: Path) -> Any:
+    raise ConfigError(f"{_short(path)}: no such file")
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(CONFIG.parent)) if path.is_relative_to(CONFIG.parent) else str(path)
+
+
+class _UniqueKeys(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
+    """YAML keeps the last of two equal keys without a word; here that is an error. Floats may be written 1e-3."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen and key != "<<":
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 reads 1e-3 as text because it lacks a dot.
+_UniqueKeys.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)

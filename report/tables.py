@@ -1,0 +1,219 @@
+"""Tables: metrics of many runs -> the shape of a paper's table, with the paper's values beside ours.
+
+Knows no method, recipe or paper by name: rows, columns and reported values come from the table's plan file. A cell is
+the mean over seeds with the sample standard deviation (n - 1) and n. A result whose record differs from the plan is
+stale: it is named and left out, never printed.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.record import read_json
+
+NOT_RUN, STALE = "not run", "stale"
+
+
+@dataclass
+class Cell:
+    """One data set x metric of one row: printed values, the paper's value, marks."""
+
+    values: list[float] = field(default_factory=list)
+    reported: float | None = None
+    reported_std: float | None = None
+    reported_note: str = ""
+    band: float | None = None  # how far from the paper's value ours may lie, in printed units
+    rank: int | None = None  # 1 best, 2 second among our rows of one protocol and kind that are no controls
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation, None below two runs."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.mean is None or self.reported is None else self.mean - self.reported
+
+    @property
+    def verdict(self) -> str:
+        """Where our mean lies in the band around the paper's value; empty without a value of the paper."""
+        if self.reported is None:
+            return ""
+        if self.difference is None:
+            return NOT_RUN
+        if self.band is None:
+            return "no band"
+        if abs(self.difference) <= self.band:
+            return "within"
+        return "above" if self.difference > 0 else "below"
+
+
+@dataclass
+class Row:
+    """One printed row: a recipe x assigner (or probe) under one protocol, or reported values only."""
+
+    label: str
+    recipe: str = ""
+    source: str = ""  # assigner or probe
+    kind: str = ""  # "clustering", or the probe: figures of different kinds do not compete
+    protocol: str = ""
+    fitted_on: str = ""
+    control: bool = False
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # (data set title, metric)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    """A filled table."""
+
+    title: str
+    datasets: list[str]
+    metrics: dict[str, dict[str, Any]]
+    rows: list[Row]
+    note: str
+    problems: list[str]  # stale and diverged runs, named
+    verdicts: bool = False  # whether the table compares with the paper cell by cell
+
+
+def build(plan: Mapping[str, Any]) -> Table:
+    """Read the runs' metrics.json files and fill the table that `plan` (pipeline/plan.py, table_plan) describes."""
+    problems: list[str] = []
+    reported = _reported(plan["reported"])
+    datasets = list(plan["datasets"].values())
+    renamed = {name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values()}
+    datasets += [d for d in dict.fromkeys(key[2] for key in reported) if d not in datasets and d not in renamed]
+    rows = []
+    for spec in plan["rows"]:
+        for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
+            runs = [run for run in spec["runs"] if run["protocol"] == protocol]
+            rows.append(_row(spec, protocol, runs, plan, reported, datasets, problems))
+    rivals: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if not row.control:
+            rivals.setdefault((row.protocol, row.kind), []).append(row)
+    for group in rivals.values():
+        for dataset in datasets:
+            for metric, facts in plan["metrics"].items():
+                _rank([row.cells[dataset, metric] for row in group], facts)
+    named = list(dict.fromkeys(problems))
+    verdicts = bool(plan.get("verdicts"))
+    return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", named, verdicts)
+
+
+def _row(
+    spec: Mapping[str, Any],
+    protocol: str,
+    runs: list[dict[str, Any]],
+    plan: Mapping[str, Any],
+    reported: Mapping[tuple, dict[str, str]],
+    datasets: Iterable[str],
+    problems: list[str],
+) -> Row:
+    source = spec.get("assigner") or spec.get("evaluation") or ""
+    key = f"clustering/{source}{'@seen' if spec.get('seen') else ''}" if "assigner" in spec else source
+    kind = "clustering" if "assigner" in spec else source
+    row = Row(spec["label"], spec.get("recipe", ""), source, kind, plan["protocols"].get(protocol, ""))
+    row.control = bool(spec.get("control"))
+    for dataset in datasets:
+        for metric in plan["metrics"]:
+            if metric not in spec.get("metrics", plan["metrics"]):
+                row.cells[dataset, metric] = Cell()
+                continue
+            row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
+            row.cells[dataset, metric].band = spec.get("bands", {}).get(dataset, {}).get(metric)
+    said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
+    for run in runs:
+        dataset = plan["datasets"][run["dataset"]]
+        found, problem = _read_run(run, key)
+        if problem:
+            problems.append(problem)
+            said.setdefault((dataset, problem.split(": ", 1)[1].split(";")[0]), []).append(run["seed"])
+            continue
+        for metric, facts in plan["metrics"].items():
+            if metric in found["result"] and metric in spec.get("metrics", plan["metrics"]):
+                row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
+        row.fitted_on = found["fitted_on"]
+        if found["result"].get("degenerate"):
+            what = f"degenerate, {found['result']['occupied_clusters']} clusters occupied"
+            said.setdefault((dataset, what), []).append(run["seed"])
+        if "TEST" in found["result"].get("selection", ""):
+            row.notes.append("selected on test labels")
+    for (dataset, what), seeds in said.items():
+        row.notes.append(f"{dataset} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
+    row.notes = list(dict.fromkeys(row.notes))
+    return row
+
+
+def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """({"result", "fitted_on"}, "") of one run, or ({}, "folder: what is wrong; cure")."""
+    folder = run["folder"]
+    if not Path(folder, "metrics.json").is_file():
+        return {}, f"{folder}: {NOT_RUN}; ask snakemake for it"
+    stored = read_json(Path(folder, "metrics.json"))
+    for stage, (fingerprint, code) in run["expected"].items():
+        record = stored["records"].get(stage)
+        if record is None or record["fingerprint"] != fingerprint:
+            why = (
+                "was never recorded"
+                if record is None
+                else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
+            )
+            cure = f"delete {folder} and run snakemake again" if stage != "prepare" else "delete the prepared data set"
+            return {}, f"{folder}: {STALE}, stage {stage} {why}; {cure}"
+    train = stored["records"]["train"]
+    if train["status"] == "diverged":
+        where = train["diverged"]
+        return {}, f"{folder}: diverged in epoch {where['epoch']}, term {where['term']}"
+    result = stored["results"].get(key, {"status": NOT_RUN})
+    if result["status"] != "ok":
+        return {}, f"{folder}: {result['status']}; {result.get('reason', '')}"
+    if (assign := stored["records"].get(f"assign/{key.partition('/')[2].removesuffix('@seen')}")) is not None:
+        fitted = "+".join(assign["settings"]["protocol"]["fit"])
+    else:
+        fitted = "+".join(stored["records"]["evaluate"]["settings"]["protocol"]["probe"]["train"])
+    # Of this run alone: what its base took stands in the base's own row.
+    return {"result": {"training_seconds": train["training_seconds"], **result}, "fitted_on": fitted}, ""
+
+
+def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:
+    """(method, setting, data set, metric) -> row of config/reported, values only."""
+    return {(r["method"], r["setting"], r["dataset"], r["metric"]): r for r in rows if r["mean"]}
+
+
+def _reported_cell(
+    spec: Mapping[str, Any],
+    dataset: str,
+    metric: str,
+    facts: Mapping[str, Any],
+    reported: Mapping[tuple, Mapping[str, str]],
+) -> Cell:
+    name = spec.get("reported_metrics", {}).get(metric, metric)
+    dataset = spec.get("reported_dataset", {}).get(dataset, dataset)
+    found = reported.get((spec.get("reported"), spec.get("setting", ""), dataset, name))
+    if found is None:
+        return Cell()
+    # Papers print percent or fractions; ours is stored as a fraction and printed with `scale`.
+    scale = facts["scale"] if found["unit"] == "fraction" else 1
+    std = float(found["std"]) * scale if found["std"] else None
+    return Cell(reported=float(found["mean"]) * scale, reported_std=std, reported_note=found["note"])
+
+
+def _rank(cells: list[Cell], facts: Mapping[str, Any]) -> None:
+    """Mark best and second best by mean, ties sharing a rank."""
+    if facts["better"] == "neither":
+        return
+    sign = 1 if facts["better"] == "higher" else -1
+    means = sorted(
+        {round(cell.mean, facts["digits"]) for cell in cells if cell.mean is not None}, key=lambda m: -sign * m
+    )
+    for cell in cells:
+        if cell.mean is not None and (position := means.index(round(cell.mean, facts["digits"]))) < 2:
+            cell.rank = position + 1

@@ -1,0 +1,55 @@
+"""Stage `track`: mirror a suite's results into MLflow.
+
+python -m report.track --plan results/.plan/suite.json --out results/mlflow.json
+
+The store is MLFLOW_TRACKING_URI, or SQLite in the results folder. Files are the truth: an unreachable store costs one
+warning (an error with --strict), never a table.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline.record import StageError, read_json, run_stage, write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", required=True, help="suite.json, written by the pipeline")
+    parser.add_argument("--out", required=True, help="index to write: store, experiment, counts")
+    parser.add_argument("--strict", action="store_true", help="a store that cannot be reached is an error")
+    parser.add_argument("--new", action="store_true", help="do nothing when no table is newer than the index")
+    given = parser.parse_args()
+    plan = read_json(given.plan)
+    if given.new and not _newer(plan["tables"], Path(given.out)):
+        return
+    from report.tracking import store_uri, sync
+
+    try:
+        index = {"status": "ok", **sync(plan)}
+    except StageError:
+        raise
+    except Exception as problem:  # whatever the store or its client throws, tables must not suffer
+        reason = " ".join(str(problem).split())[:300]
+        message = (
+            f"results were not mirrored into MLflow at {store_uri(plan['results'])} "
+            f"({type(problem).__name__}: {reason}); mend the store or MLFLOW_TRACKING_URI and run "
+            "`python -m report.track` again"
+        )
+        if given.strict:
+            raise StageError(message) from None
+        print(f"warning: {message}", file=sys.stderr)
+        index = {"status": "failed", "uri": store_uri(plan["results"]), "reason": reason}
+    else:
+        print(f"MLflow: {index['added']} added, {index['replaced']} replaced, {index['kept']} kept, at {index['uri']}")
+    write_json(given.out, index)
+
+
+def _newer(tables: list[str], index: Path) -> bool:
+    """Whether any table exists that the index does not cover yet."""
+    times = [path.stat().st_mtime for path in map(Path, (f"{table}.csv" for table in tables)) if path.is_file()]
+    return bool(times) and (not index.is_file() or index.stat().st_mtime < max(times))
+
+
+if __name__ == "__main__":
+    run_stage(main)

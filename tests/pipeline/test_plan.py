@@ -1,0 +1,152 @@
+"""Bad configuration: one clear error before any job exists."""
+
+import pytest
+
+from pipeline import catalogue
+from pipeline.catalogue import ConfigError
+from pipeline.plan import Plan, Run
+
+
+def config(**changes):
+    default = catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
+    return default | {"datasets": ["digits_200"], "overrides": {"*": {"batch_size": 64}}} | changes
+
+
+def test_every_suite_is_valid():
+    for path in (catalogue.CONFIG / "suites").glob("*.yaml"):
+        suite = catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | catalogue.read_yaml(path)
+        assert Plan(suite).runs()
+
+
+def test_runs_include_bases_once():
+    plan = Plan(config(tables=["table2"], seeds=[0, 1]))
+    runs = plan.runs()
+    assert len(runs) == len(set(runs))
+    assert Run("digits_200", "full", "simclr_base", 1) in runs
+    assert plan.base(Run("digits_200", "full", "mixem", 1)) == Run("digits_200", "full", "simclr_base", 1)
+    assert plan.assigners(Run("digits_200", "full", "mixem", 1)) == ("argmax", "kmeans_components")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"datasets": ["digit"]}, "unknown data set 'digit'; did you mean 'digits'"),
+        ({"protocols": ["ful"]}, "unknown protocol 'ful'; did you mean 'full'"),
+        ({"tables": ["tabel2"]}, "unknown table 'tabel2'; did you mean 'table2'"),
+        ({"seeds": [1, 2, 1]}, "seeds: 1 stands twice"),
+        ({"seeds": [-1]}, "-1 is less than the minimum"),
+        ({"seedz": [1]}, "unknown key 'seedz'; did you mean 'seeds'"),
+        ({"overrides": {"mixen": {}}}, "unknown recipe in overrides 'mixen'; did you mean 'mixem'"),
+        ({"overrides": {"*": {"batch_sise": 3}}}, "unknown key 'batch_sise'; did you mean 'batch_size'"),
+        ({"overrides": {"mixem": {"schedule": {"epochs": -3}}}}, "-3 is less than the minimum of 0"),
+        ({"overrides": {}}, "N=200 < batch 256: not one full batch"),
+        ({"datasets": ["mnist_test"]}, "uses split 'train' to train, which data set 'mnist_test' does not have"),
+        ({"overrides": {"*": {"batch_size": 64}, "scan": {"neighbours": {"count": 200}}}}, "count: 200 of N=200 rows"),
+        ({"device": "gpu"}, "'gpu' is not one of"),
+    ],
+)
+def test_bad_configuration_is_named(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        Plan(config(**changes))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"recipe": "mixen", "assigner": "kmeans"}, "unknown recipe in .* 'mixen'; did you mean 'mixem'"),
+        ({"recipe": "mixem", "assigner": "kmean"}, "unknown assigner in .* 'kmean'; did you mean 'kmeans'"),
+        ({"recipe": "mixem", "evaluation": "lineal"}, "unknown evaluation in .* 'lineal'; did you mean 'linear'"),
+        ({"recipe": "mixem"}, "exactly one of assigner and evaluation"),
+        ({}, "neither a recipe nor reported values"),
+        ({"reported": "NOBODY"}, "unknown reported method in .* 'NOBODY'"),
+        ({"recipe": "mixem", "asigner": "kmeans"}, "unknown key 'asigner'; did you mean 'assigner'"),
+    ],
+)
+def test_bad_table_rows_are_named(row, message, monkeypatch):
+    content = {
+        "title": "t", "metrics": ["ACC"], "reported": {"file": "cdc_mixem", "table": "mixem_table2_sota"},
+        "rows": [{"label": "mine", **row}],
+    }  # fmt: skip
+    patch_table(monkeypatch, content)
+    with pytest.raises(ConfigError, match=message):
+        Plan(config(tables=["table2"])).table_plan("table2")
+
+
+def test_unknown_metric_is_named(monkeypatch):
+    patch_table(
+        monkeypatch,
+        {"title": "t", "metrics": ["ACCC"], "rows": [{"label": "m", "recipe": "pixels", "assigner": "kmeans"}]},
+    )
+    with pytest.raises(ConfigError, match=r"unknown metric in .* 'ACCC'; did you mean 'ACC'"):
+        Plan(config(tables=["table2"]))
+
+
+def test_more_clusters_than_rows_is_named(monkeypatch):
+    read = catalogue.read_yaml
+
+    def with_many(path):
+        content = read(path)
+        return {**content, "kmeans": content["kmeans"] | {"clusters": 50}} if path.name == "assigners.yaml" else content
+
+    monkeypatch.setattr(catalogue, "read_yaml", with_many)
+    with pytest.raises(ConfigError, match="K=50 clusters, but it is fitted on N=40 rows"):
+        Plan(config(tables=["table2"]))
+
+
+def patch_table(monkeypatch, content):
+    read = catalogue.read_yaml
+    monkeypatch.setattr(catalogue, "read_yaml", lambda path: content if path.name == "table2.yaml" else read(path))
+
+
+def test_yaml_keys_that_stand_twice_are_an_error(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("a: 1\nb: 2\na: 3\n")
+    with pytest.raises(ConfigError, match="key 'a' stands twice"):
+        catalogue.read_yaml(path)
+    path.write_text("rate: 1e-3\nword: 1e\n")
+    assert catalogue.read_yaml(path) == {"rate": 0.001, "word": "1e"}
+
+
+def test_a_table_may_have_its_own_data_sets_and_protocols():
+    plan = Plan(config(tables=["dcrl_table2", "mixem_table4"], datasets=["stl10", "cifar10"], seeds=[0], overrides={}))
+    paths = {run.path for run in plan.runs()}
+    assert "runs/mnist_full/holdout/dcrl/seed0" in paths
+    assert "runs/stl10/unlabeled/mixem/seed0" in paths
+    assert not any(
+        path.startswith(("runs/cifar10/unlabeled", "runs/stl10/holdout", "runs/stl10/full/dcrl")) for path in paths
+    )
+    run = Run("mnist_full", "holdout", "dcrl", 0)
+    assert plan.stage("assign/argmax", run).settings["protocol"]["seen"] == ["fit"]
+    assert plan.base(run) == Run("mnist_full", "holdout", "autoencoder", 0)
+
+
+def test_a_base_may_come_from_another_data_set():
+    plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
+    run = Run("mnist_test", "all", "dcrl-ae_full", 0)
+    assert plan.base(run) == Run("mnist_full", "all", "autoencoder", 0)
+
+
+def test_photographs_replace_the_network_of_digits():
+    plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
+    network = plan.recipe(Run("stl10", "full", "mixem", 0))["network"]
+    assert network == {"backbone": "resnet18", "stem": "imagenet"}
+    assert plan.recipe(Run("digits", "full", "mixem", 0))["network"]["backbone"] == "convnet"
+
+
+def test_bases_of_bases_are_runs_too(monkeypatch):
+    plan = Plan(config(tables=["table2"], seeds=[0]))
+    monkeypatch.setattr(plan, "row_runs", lambda table, row: [Run("digits_200", "full", "finetune", 0)])
+    assert [run.recipe for run in plan.runs()] == ["simclr_base", "simclr", "finetune"]
+
+
+def test_scored_images_are_mined_only_where_a_recipe_watches_them():
+    plan = Plan(config(tables=["digits_all"]))
+    plain, watching = (Run("digits_200", "full", name, 0) for name in ("scan", "scan-test_unsup"))
+    assert plan.neighbour_files(plain, "watched") == []
+    files = plan.neighbour_files(watching, "watched")
+    assert files[0].endswith("simclr_base/seed0/neighbours/z5-test.npz")
+    assert plan.neighbour_files(watching, "neighbours") == plan.neighbour_files(plain, "neighbours")
+    assert "score" not in plan.stage("train", plain).settings["protocol"]
+    assert plan.stage("train", watching).settings["protocol"]["score"] == ["test"]
+    base = plan.base(watching)
+    assert plan.stage("mine/z5-test", base).settings == {"array": "z", "count": 5, "splits": ["test"]}

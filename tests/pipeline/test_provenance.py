@@ -1,0 +1,111 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import provenance
+from pipeline.provenance import PACKAGES, code_version, fingerprint, sources
+from pipeline.recipes import method_names
+from tests.conftest import ROOT
+
+ROOTS = [
+    ("preparation.prepare",),
+    ("training.train", *(f"methods.{name}" for name in method_names())),
+    ("training.embed", "methods.mixem"),
+    ("evaluation.assign",),
+    ("evaluation.evaluate",),
+    ("report.tabulate",),
+    ("report.track",),
+]
+
+
+@pytest.mark.parametrize("roots", ROOTS, ids=lambda roots: roots[0])
+def test_every_project_module_a_stage_loads_is_in_its_hash(roots):
+    """The one defence against a dynamic import that no rule names: compare with what Python really loads."""
+    code = f"""
+import importlib, json, sys
+for name in {roots!r}: importlib.import_module(name)
+if "evaluation.evaluate" in {roots!r}: import evaluation.probes
+if "report.track" in {roots!r}: import report.tracking
+print(json.dumps([m for m in sys.modules if m.split(".")[0] in {PACKAGES!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert loaded <= {name for name, _ in sources(*roots)}
+    assert set(roots) <= loaded
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A small project: methods.one imports methods.block; methods.two stands alone."""
+    (tmp_path / "methods").mkdir()
+    files = {
+        "__init__": "",
+        "block": '"""Doc."""\nX = 1\n',
+        "one": 'from methods.block import X\n\ndef f():\n    """Doc."""\n    return X\n',
+        "two": "from . import __name__ as n\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "methods" / f"{name}.py").write_text(text)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    return tmp_path / "methods"
+
+
+def test_an_edit_counts_where_it_is_imported(tree):
+    one, two = code_version("methods.one"), code_version("methods.two")
+    (tree / "block.py").write_text("X = 2\n")
+    assert code_version("methods.one") != one
+    assert code_version("methods.two") == two
+
+
+def test_comments_docstrings_layout_and_times_do_not_count(tree):
+    before = code_version("methods.one")
+    (tree / "block.py").write_text('"""Other."""\n# comment\nX   =   1\n')
+    (tree / "one.py").write_text("from methods.block import X\ndef f():\n    return X  # why\n")
+    assert code_version("methods.one") == before
+
+
+def test_relative_imports_and_package_files_count(tree):
+    (tree / "three.py").write_text("from .block import X\n")
+    assert {name for name, _ in sources("methods.three")} == {"methods", "methods.block", "methods.three"}
+
+
+def test_an_unknown_module_is_an_error(tree):
+    with pytest.raises(ValueError, match=r"no module 'methods\.four'"):
+        code_version("methods.four")
+
+
+def test_fingerprints_ignore_key_order_only():
+    assert fingerprint(a=1, b={"x": 1, "y": 2}) == fingerprint(b={"y": 2, "x": 1}, a=1)
+    assert fingerprint(a=[1, 2]) != fingerprint(a=[2, 1])
+
+
+def test_package_files_are_empty():
+    for package in ("pipeline", "methods/blocks", *PACKAGES):
+        assert (ROOT / package / "__init__.py").read_text() == ""
+
+
+# Downwards only: what each layer may import. A figure's accuracy is the table's: report may use evaluation's formulas.
+LAYERS = {
+    "pipeline": ("pipeline",),
+    "preparation": ("pipeline", "preparation"),
+    "methods.blocks": ("pipeline", "preparation", "methods.blocks"),
+    "methods": ("pipeline", "preparation", "methods.blocks", "methods"),
+    "training": ("pipeline", "preparation", "methods.blocks", "methods", "training"),
+    "evaluation": ("pipeline", "preparation", "methods.blocks", "evaluation"),
+    "report": ("pipeline", "preparation", "evaluation", "report"),
+}
+
+
+def layer(module):
+    return "methods.blocks" if f"{module}.".startswith("methods.blocks.") else module.partition(".")[0]
+
+
+def test_imports_go_one_way():
+    for package in LAYERS:
+        for path in (ROOT / package.partition(".")[0]).rglob("*.py"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for target in provenance._imports(module, path):
+                if layer(target) in LAYERS:
+                    assert layer(target) in LAYERS[layer(module)], f"{module} imports {target}"

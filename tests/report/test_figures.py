@@ -1,0 +1,128 @@
+"""Figures say what their data say: looked at through matplotlib's own objects."""
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from pipeline.record import run_stage
+from report import figures
+from report.plot import main
+from tests.conftest import ROOT
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def test_tables_and_figures_need_no_torch():
+    modules = "report.tables, report.layouts, report.figures, report.plot"
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_curves_of_every_run_that_has_the_column():
+    curves = {"a": {"total": np.array([3.0, 2.0])}, "b": {"total": np.array([4.0, 1.0, 0.5]), "extra": np.ones(3)}}
+    axes = figures.history(curves, ["total", "extra"]).axes
+    assert [len(axis.lines) for axis in axes] == [2, 1]
+    assert axes[0].lines[1].get_xdata().tolist() == [1, 2, 3]
+    assert axes[0].lines[0].get_linestyle() != axes[0].lines[1].get_linestyle()
+    assert axes[1].lines[0].get_color() == axes[0].lines[1].get_color()  # a run keeps its colour
+
+
+def test_every_class_has_one_colour_in_every_panel():
+    labels = np.arange(30) % 3
+    figure = figures.embedding({"a": np.random.rand(30, 2), "b": np.random.rand(30, 2)}, labels)
+    colours = [[tuple(c.get_facecolor()[0]) for c in axis.collections] for axis in figure.axes]
+    assert colours[0] == colours[1]
+    assert len(set(colours[0])) == 3
+    assert [len(c.get_offsets()) for c in figure.axes[0].collections] == [10, 10, 10]
+    assert [text.get_text() for text in figure.legends[0].texts] == ["0", "1", "2"]
+
+
+def test_rank_grid_shows_agreement():
+    generator = np.random.default_rng(0)
+    clusters = np.arange(40) % 4
+    x = generator.normal(size=(4, 5))[clusters] * 5 + generator.normal(size=(40, 5))
+    first, second = figures.rank_tables(x, 3 * x, clusters)
+    np.testing.assert_array_equal(first, second)
+    axis = figures.rank_grid({"mine": (first, second)}).axes[0]
+    assert axis.get_title() == "mine: 1.00"
+    assert axis.images[0].get_array().all()
+
+
+def test_an_isometry_has_no_gaps():
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
+    np.testing.assert_allclose(figures.neighbour_gaps(x, x @ rotation), 0, atol=1e-12)
+    assert figures.neighbour_gaps(x, 2 * x).mean() > 0
+
+
+def test_convergence_shows_the_points_it_is_given():
+    curves = {"one": np.array([[1, 0.2], [5, 0.7]]), "other": np.array([[1, 0.1]])}
+    (axis,) = figures.convergence(curves).axes
+    assert [line.get_label() for line in axis.lines] == ["one", "other"]
+    np.testing.assert_array_equal(axis.lines[0].get_xydata(), curves["one"])
+
+
+@pytest.mark.parametrize("projection", ["tsne", "pca"])
+def test_projections_repeat(projection):
+    z = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    plane = figures.project(z, projection)
+    assert plane.shape == (50, 2)
+    np.testing.assert_array_equal(plane, figures.project(z, projection))
+    assert figures.project(z[:, :1], projection).shape == (50, 2)
+
+
+def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys):
+    generator = np.random.default_rng(0)
+    run = tmp_path / "run"
+    run.mkdir()
+    h = generator.normal(size=(200, 3)).astype(np.float32)
+    np.savez(run / "features.npz", h=h, p=np.eye(10, dtype=np.float32)[np.arange(200) % 10])
+    (run / "history.csv").write_text("epoch,total\n1,2.5\n2,1.5\n")
+    kept = {"1": h[:60], "10": h[60:120], "1_clusters": np.zeros(60, int), "10_clusters": np.arange(60) % 10}
+    np.savez(run / "snapshots.npz", rows=np.arange(60), **kept)
+
+    def draw(**figure):
+        import json
+
+        settings = json.dumps({"name": "f", "title": "A title", "recipes": {"t = 1": "simclr"}, **figure})
+        words = [
+            "plot",
+            "--figure",
+            settings,
+            "--data",
+            digits_200,
+            "--runs",
+            f"t = 1={run}",
+            "--out",
+            tmp_path / "f.png",
+        ]
+        monkeypatch.setattr(sys, "argv", list(map(str, words)))
+        (tmp_path / "f.png").unlink(missing_ok=True)
+        run_stage(main)
+        return plt.imread(tmp_path / "f.png")
+
+    for figure in (
+        {"kind": "history", "columns": ["total", "missing"]},
+        {"kind": "embedding", "projection": "pca"},
+        {"kind": "convergence"},
+        {"kind": "embedding", "projection": "pca", "recipes": {"t = 1": {"recipe": "simclr", "features": "p"}}},
+        {"kind": "snapshots", "projection": "pca"},
+        {"kind": "rank_grid"},
+        {"kind": "distances"},
+    ):
+        image = draw(**figure)
+        assert image.std() > 0.02  # something is drawn
+    with pytest.raises(SystemExit):
+        draw(kind="history", columns=["missing"])
+    assert "no history has a column of ['missing']; found: ['epoch', 'total']" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        draw(kind="embedding", features="z", projection="pca")
+    assert "no array 'z', it has h, p" in capsys.readouterr().err

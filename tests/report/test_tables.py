@@ -1,0 +1,223 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from report.layouts import to_csv, to_markdown, to_tex
+from report.tables import build
+from tests.conftest import ROOT
+
+ACC = {"title": "ACC", "scale": 100, "digits": 1, "better": "higher"}
+
+
+def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", status="ok"):
+    """A run folder as the stages leave it, and its entry in a plan."""
+    folder.mkdir(parents=True)
+    records = {
+        "train": {"fingerprint": fingerprint, "code": "c", "status": "ok", "training_seconds": 7.5, **(train or {})},
+        "assign/kmeans": {"fingerprint": "a", "code": "c", "settings": {"protocol": {"fit": ["test"]}}},
+    }
+    results = {"clustering/kmeans": {"status": status, "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2}}
+    (folder / "metrics.json").write_text(json.dumps({"results": results, "records": records}))
+    expected = {"train": ["f", "c"], "assign/kmeans": ["a", "c"]}
+    return {
+        "folder": str(folder),
+        "dataset": "d",
+        "protocol": protocol,
+        "recipe": "r",
+        "seed": seed,
+        "expected": expected,
+    }
+
+
+def plan(rows, **more):
+    return {
+        "name": "t", "title": "A table", "note": "", "reported": [], "suite": "s", "metrics": {"ACC": ACC},
+        "datasets": {"d": "Data"}, "protocols": {"full": "train+test / test", "split": "train / test"}, "rows": rows,
+        **more,
+    }  # fmt: skip
+
+
+def row(label, runs, **more):
+    return {"label": label, "recipe": "r", "assigner": "kmeans", "runs": runs, **more}
+
+
+def read(table):
+    return list(csv.DictReader(io.StringIO(to_csv(table))))
+
+
+def test_mean_sample_std_and_n(tmp_path):
+    runs = [run(tmp_path / str(s), s, acc) for s, acc in enumerate([0.5, 0.6, 0.8])]
+    found = read(build(plan([row("mine", runs)])))[0]
+    assert [found["Data ACC"], found["Data ACC std"], found["Data ACC n"]] == ["63.3", "15.3", "3"]
+    assert [found["protocol"], found["fitted on"]] == ["train+test / test", "test"]
+
+
+def test_a_table_may_show_the_time_of_training(tmp_path):
+    metrics = {"training_seconds": {"title": "training, s", "scale": 1, "digits": 1, "better": "neither"}}
+    found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)])], metrics=metrics)))[0]
+    assert found["Data training_seconds"] == "7.5"
+
+
+def test_one_run_has_no_std(tmp_path):
+    found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)])])))[0]
+    assert [found["Data ACC"], found["Data ACC std"], found["Data ACC n"]] == ["50.0", "", "1"]
+
+
+def test_protocols_never_share_a_row(tmp_path):
+    runs = [run(tmp_path / "a", 0, 0.5), run(tmp_path / "b", 0, 0.7, protocol="split")]
+    found = read(build(plan([row("mine", runs)])))
+    assert [(r["protocol"], r["Data ACC"]) for r in found] == [("train+test / test", "50.0"), ("train / test", "70.0")]
+
+
+def test_stale_rows_are_named_not_printed(tmp_path):
+    good, stale = run(tmp_path / "a", 0, 0.5), run(tmp_path / "b", 1, 0.9, fingerprint="old")
+    other_code = run(tmp_path / "c", 2, 0.9, fingerprint="old", train={"code": "old"})
+    table = build(plan([row("mine", [good, stale, other_code])]))
+    found = read(table)[0]
+    assert [found["Data ACC"], found["Data ACC n"]] == ["50.0", "1"]
+    assert "stale, stage train ran with other settings" in table.problems[0]
+    assert "stale, stage train ran with other code" in table.problems[1]
+    assert str(tmp_path / "b") in table.problems[0]
+    assert "Data seed 1: stale" in found["notes"]
+
+
+def test_diverged_missing_and_degenerate_are_said(tmp_path):
+    diverged = run(tmp_path / "a", 0, 0.5, train={"status": "diverged", "diverged": {"epoch": 3, "term": "push"}})
+    missing = {**run(tmp_path / "b", 1, 0.5), "folder": str(tmp_path / "nowhere")}
+    collapsed = run(tmp_path / "c", 2, 0.1)
+    found = read(build(plan([row("mine", [diverged, missing, collapsed])])))[0]
+    assert "Data seed 0: diverged in epoch 3, term push" in found["notes"]
+    assert "Data seed 1: not run" in found["notes"]
+    assert "Data seed 2: degenerate, 3 clusters occupied" in found["notes"]
+    assert found["Data ACC n"] == "1"
+
+
+def reported(method, mean, **more):
+    return {
+        "method": method, "setting": "", "dataset": "CIFAR10", "metric": "ACC", "mean": mean, "std": "0.2",
+        "unit": "percent", "source": "s", "note": "", **more,
+    }  # fmt: skip
+
+
+def test_reported_values_stand_beside_and_missing_stays_empty(tmp_path):
+    values = [
+        reported("A", "79.7"),
+        reported("B", ""),
+        reported("C", "0.561", unit="fraction", std="", note="as printed"),
+    ]
+    rows = [
+        row("mine", [run(tmp_path / "a", 0, 0.5)], reported="A"),
+        row("b", [], reported="B"),
+        row("c", [], reported="C"),
+    ]
+    table = build(plan(rows, reported=values))
+    found = read(table)
+    assert [r["CIFAR10 ACC paper"] for r in found] == ["79.7", "", "56.1"]
+    assert [r["CIFAR10 ACC paper std"] for r in found] == ["0.2", "", ""]
+    assert [r["CIFAR10 ACC"] for r in found] == ["", "", ""]
+    assert found[2]["notes"] == "as printed"
+    assert "[79.7 ± 0.2]" in to_markdown(table)
+
+
+def test_best_and_second_are_marked_controls_are_not(tmp_path):
+    rows = [
+        row("ceiling", [run(tmp_path / "a", 0, 0.99)], control=True),
+        row("low", [run(tmp_path / "b", 0, 0.3)]),
+        row("best", [run(tmp_path / "c", 0, 0.9)]),
+        row("second", [run(tmp_path / "d", 0, 0.8)]),
+    ]
+    table = build(plan(rows))
+    text = to_markdown(table)
+    assert "**90.0** (1)" in text
+    assert "<u>80.0</u> (1)" in text
+    assert "| 99.0 (1)" in text
+    tex = to_tex(table)
+    assert "\\textbf{90.0} (1)" in tex
+    assert "\\underline{80.0} (1)" in tex
+    assert tex.count("\\\\") == 5
+
+
+def test_clusterings_probes_and_protocols_are_ranked_apart(tmp_path):
+    probed = run(tmp_path / "a", 0, 0.3)
+    metrics = tmp_path / "a" / "metrics.json"
+    stored = json.loads(metrics.read_text())
+    stored["results"]["probe"] = {"status": "ok", "ACC": 0.99}
+    stored["records"]["evaluate"] = {
+        "fingerprint": "e",
+        "code": "c",
+        "settings": {"protocol": {"probe": {"train": "t"}}},
+    }
+    metrics.write_text(json.dumps(stored))
+    both = [run(tmp_path / "c", 0, 0.5), run(tmp_path / "d", 0, 0.7, protocol="split")]
+    rows = [
+        row("clusters", [run(tmp_path / "b", 0, 0.9)]),
+        {"label": "probe", "recipe": "r", "evaluation": "probe", "runs": [probed]},
+        row("two protocols", both),
+    ]
+    ranks = [next(iter(r.cells.values())).rank for r in build(plan(rows)).rows]
+    assert ranks == [1, 1, 2, 1]
+
+
+def test_tables_need_no_torch():
+    code = "import sys, report.tabulate; sys.exit(any(m in sys.modules for m in ('torch', 'mlflow', 'sklearn')))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_strict_makes_problems_an_error(tmp_path, project, strict):
+    stale = run(tmp_path / "run", 0, 0.5, fingerprint="old")
+    (tmp_path / "plan.json").write_text(json.dumps(plan([row("mine", [stale])])))
+    words = ["--plan", str(tmp_path / "plan.json"), "--out", str(tmp_path / "t.csv"), *(["--strict"] if strict else [])]
+    done = project.stage("report.tabulate", *words)
+    assert done.returncode == int(strict)
+    assert "stale, stage train" in done.stderr
+    assert (tmp_path / "t.csv").exists() != strict
+
+
+def test_verdicts_compare_cell_by_cell(tmp_path):
+    runs = [run(tmp_path / str(s), s, acc) for s, acc in enumerate([0.50, 0.52])]
+    reported = [
+        {"table": "x", "method": m, "dataset": "Data", "setting": "", "metric": "ACC", "mean": str(mean), "std": "",
+         "unit": "fraction", "source": "p", "note": ""}
+        for m, mean in (("a", 0.52), ("b", 0.4), ("c", 0.7))
+    ]  # fmt: skip
+    rows = [
+        row("in the band", runs, reported="a", bands={"Data": {"ACC": 1.0}}),
+        row("over it", runs, reported="b", bands={"Data": {"ACC": 1.0}}),
+        row("under it", runs, reported="c", bands={"Data": {"ACC": 1.0}}),
+        row("no band", runs, reported="a"),
+        {"label": "paper only", "runs": [], "reported": "a"},
+        row("ours only", runs),
+    ]
+    table = build(plan(rows, reported=reported, verdicts=True))
+    found = read(table)
+    verdicts = [line["Data ACC verdict"] for line in found]
+    assert verdicts == ["within", "above", "below", "no band", "not run", ""]
+    assert [line["Data ACC difference"] for line in found] == ["-1.0", "11.0", "-19.0", "-1.0", "", ""]
+    assert "[52.0] within" in to_markdown(table)
+    assert "Data ACC verdict" not in read(build(plan(rows, reported=reported)))[0]
+
+
+def test_rows_of_seen_splits_and_of_some_metrics(tmp_path):
+    made = run(tmp_path / "a", 0, 0.5)
+    stored = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    stored["results"]["clustering/kmeans@seen"] = {"status": "ok", "ACC": 0.9}
+    (tmp_path / "a" / "metrics.json").write_text(json.dumps(stored))
+    reported = [
+        {"table": "x", "method": "m", "dataset": "Data/train", "setting": "", "metric": "ACC", "mean": "0.95",
+         "std": "", "unit": "fraction", "source": "p", "note": ""}
+    ]  # fmt: skip
+    rows = [
+        row("held out", [made]),
+        row("seen", [made], seen=True, reported="m", reported_dataset={"Data": "Data/train"}),
+        row("no metric", [made], metrics=[]),
+    ]
+    table = build(plan(rows, reported=reported))
+    assert table.datasets == ["Data"]  # the paper's own name of a part makes no column of its own
+    found = read(table)
+    assert [line["Data ACC"] for line in found] == ["50.0", "90.0", ""]
+    assert found[1]["Data ACC paper"] == "95.0"

@@ -1,0 +1,148 @@
+"""Image files in ImageNet's layout: listed, decoded in workers, augmented as images in memory are."""
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from PIL import Image
+
+from pipeline.record import Record, StageError
+from preparation.prepared import DataError, open_prepared, write_prepared
+from preparation.readers import read
+from training.augmentation import Augment
+from training.feed import Files, Images, Order, centre_crop, decode, training_feed
+
+SPEC = {
+    "title": "made", "source": "folder", "folder": "made", "classes": 3, "shape": [32, 32, 3],
+    "splits": {"train": 12, "val": 6}, "normalisation": {"mean": [0.5] * 3, "std": [0.25] * 3},
+}  # fmt: skip
+RECORD = Record("prepare", ("preparation.prepare",), {}, {})
+
+
+@pytest.fixture
+def made(tmp_path):
+    generator = np.random.default_rng(0)
+    for split, count in (("train", 4), ("val", 2)):
+        for number in range(3):
+            folder = tmp_path / "made" / split / f"n{number:08d}"
+            folder.mkdir(parents=True)
+            for i in range(count):
+                pixels = generator.integers(0, 256, (40 + 3 * i, 50, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.JPEG")
+    return tmp_path
+
+
+@pytest.fixture
+def prepared(made):
+    raw = read(SPEC, made, False)
+    out = made / "prepared"
+    write_prepared(out, "made", SPEC, raw.images, raw.labels, raw.splits, raw.source, RECORD, raw.notes, raw.root)
+    return open_prepared(out)
+
+
+def test_labels_follow_sorted_folders_and_splits(prepared):
+    assert prepared.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [0, 0, 1, 1, 2, 2]
+    assert str(prepared.images[0]).startswith("train/n00000000/")
+    assert prepared.rows(["val"]).tolist() == list(range(12, 18))
+
+
+def test_a_class_list_selects_and_orders(made):
+    (made / "two.txt").write_text("n00000002 some words\nn00000000\n")
+    raw = read(SPEC | {"class_list": "two.txt", "classes": 2, "splits": {"val": 4}}, made, False)
+    assert raw.labels.tolist() == [0, 0, 1, 1]
+    assert "n00000002" in raw.images[0]
+    with pytest.raises(DataError, match=r"three\.txt: no such file; it names the classes"):
+        read(SPEC | {"class_list": "three.txt"}, made, False)
+
+
+def test_a_split_may_lie_in_a_folder_of_another_name(made):
+    """ImageNet's `val` is what the protocols call `test`."""
+    raw = read(SPEC | {"splits": {"train": 12, "test": 6}, "split_folders": {"test": "val"}}, made, False)
+    assert raw.splits == {"train": 12, "test": 6}
+    assert str(raw.images[12]).startswith("val/n00000000/")
+
+
+def test_wrong_layouts_are_named(made):
+    with pytest.raises(DataError, match=r"3 class folders found .*, 1000 expected; a folder level too many"):
+        read(SPEC | {"classes": 1000}, made, False)
+    with pytest.raises(DataError, match="no such folder"):
+        read(SPEC | {"splits": {"trian": 12}}, made, False)
+    for path in (made / "made" / "train" / "n00000001").iterdir():
+        path.unlink()
+    with pytest.raises(DataError, match="n00000001"):
+        read(SPEC, made, False)
+
+
+AUGMENTATION = {"crop": {"scale": [0.2, 1], "ratio": [0.75, 1.33]}, "flip": {"probability": 0.5}}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_views_do_not_depend_on_workers_and_differ_between_epochs(prepared, workers, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", workers)
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    assert isinstance(feed, Files)
+    augment = Augment(AUGMENTATION, SPEC["normalisation"])
+    order = Order(12, 4, True, seed=5)
+
+    def epoch(number, first=0):
+        return [(step, b.index, b.views) for step, b in feed.epoch(order, number, first, augment, 2)]
+
+    one = epoch(0)
+    assert [step for step, _, _ in one] == [0, 1, 2]
+    assert one[0][2][0].shape == (4, 3, 32, 32)
+    assert not torch.equal(one[0][2][0], one[0][2][1])  # two views, two crops
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    again = list(training_feed(prepared, np.arange(12), None, torch.device("cpu")).epoch(order, 0, 1, augment, 2))
+    for (_, index, views), (_, other) in zip(one[1:], again, strict=True):  # also when resumed at step 1
+        assert torch.equal(index, other.index)
+        assert torch.equal(torch.stack(views), torch.stack(other.views))
+    assert not torch.equal(epoch(1)[0][2][0], one[0][2][0])
+
+
+def test_files_give_partners_and_clean_images(prepared, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    augment = Augment(AUGMENTATION, SPEC["normalisation"])
+    order = Order(12, 4, True, seed=5, neighbours=((torch.arange(12) + 1) % 12)[:, None])
+    itself = Order(12, 4, True, seed=5, neighbours=torch.arange(12)[:, None])
+    for (_, batch), (_, same) in zip(feed.epoch(order, 0, 0, augment, 1, True), feed.epoch(itself, 0, 0, augment, 1),
+                                     strict=True):  # fmt: skip
+        clean = torch.cat(list(feed.clean(batch.index, augment)))
+        assert torch.equal(batch.clean, clean)
+        assert [view.shape for view in batch.partners] == [(4, 3, 32, 32)]
+        assert torch.equal(batch.views[0], same.views[0])  # what the partner is does not touch the view
+        assert not torch.equal(batch.partners[0], same.partners[0])
+        assert same.clean is None
+
+
+def test_clean_images_are_centre_crops(prepared):
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    clean = torch.cat(list(feed.clean(torch.tensor([3, 0]), Augment({}, SPEC["normalisation"]), 1)))
+    image = decode(prepared.root / str(prepared.images[3]))
+    torch.testing.assert_close(clean[0], (centre_crop(image, 32)[0] / 255 - 0.5) / 0.25)
+    smooth = (torch.linspace(0, 255, 64)[:, None] * torch.linspace(0.2, 1, 80)[None, :]).byte().expand(3, -1, -1)
+    theirs = tv.center_crop(tv.resize(smooth, [37], antialias=True), [32, 32]).float()
+    assert (centre_crop(smooth, 32)[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
+
+
+def test_a_broken_file_is_named(prepared):
+    path = prepared.root / str(prepared.images[2])
+    path.write_bytes(b"no image")
+    with pytest.raises(StageError, match=r"2\.JPEG: cannot be decoded"):
+        decode(path)
+
+
+def test_memory_and_order():
+    images = np.arange(10, dtype=np.uint8).repeat(12).reshape(10, 2, 2, 3)
+    feed = Images(images, np.arange(10), torch.device("cpu"))
+    augment = Augment({}, SPEC["normalisation"])
+    seen = [batch.index for _, batch in feed.epoch(Order(10, 4, False, seed=0), 0, 0, augment, 1)]
+    assert sorted(torch.cat(seen).tolist()) == list(range(10))
+    assert [len(index) for index in seen] == [4, 4, 2]
+    assert [len(b.index) for _, b in feed.epoch(Order(10, 4, True, seed=0), 0, 0, augment, 1)] == [4, 4]
+    shares = [[i for _, i in Order(11, 4, False, 0, rank, 2).epoch(3)] for rank in range(2)]
+    assert [len(i) for i in shares[0]] == [len(i) for i in shares[1]] == [2, 2, 1]
+    both = torch.cat([i for share in shares for i in share])
+    assert len(set(both.tolist())) == 10  # every row at most once; the odd one out waits for another epoch
+    with pytest.raises(StageError, match="batch 5 on 2 processes"):
+        Order(11, 5, False, 0, 0, 2)

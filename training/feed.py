@@ -1,0 +1,220 @@
+"""Where batches come from: memory (uint8 on the device, a batch is an index-select) or files decoded in workers."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from methods.method import Batch
+from pipeline.record import StageError
+from preparation.prepared import Prepared
+from training import pixels
+from training.augmentation import Augment, sample_crop
+from training.seeds import derive
+
+
+class Order:
+    """The order of samples: a permutation of `rows` per epoch that depends on (seed, epoch) alone, or rows as they lie.
+
+    With several processes each takes its share of every batch; a last partial batch is cut to a multiple of them.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        batch_size: int,
+        drop_last: bool,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        shuffle: bool = True,
+        neighbours: Tensor | None = None,
+    ):
+        """`neighbours` [rows, k]: each row's partners, of which every batch draws one for each of its rows."""
+        if batch_size % world:
+            raise StageError(f"batch {batch_size} on {world} processes: the batch must be a multiple of the processes")
+        if drop_last and rows < batch_size:
+            raise StageError(
+                f"N={rows} < batch {batch_size}: not one full batch; lower batch_size in the recipe or use more data"
+            )
+        self.batch_size, self.seed, self.rank, self.world, self.rows = batch_size, seed, rank, world, rows
+        self.shuffle, self.neighbours = shuffle, neighbours
+        used = rows - rows % batch_size if drop_last else rows
+        self.used = used - used % world
+        self.steps = -(-self.used // batch_size)
+
+    def epoch(self, epoch: int, first_step: int = 0) -> Iterator[tuple[int, Tensor]]:
+        """(step, this process's index [B / world]) from `first_step` on; indices are on the CPU."""
+        generator = torch.Generator().manual_seed(derive(self.seed, "order", epoch))
+        order = torch.randperm(self.rows, generator=generator) if self.shuffle else torch.arange(self.rows)
+        order = order[: self.used]
+        for step in range(first_step, self.steps):
+            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
+            yield step, batch.chunk(self.world)[self.rank]
+
+    def partners(self, index: Tensor, epoch: int, step: int) -> Tensor | None:
+        """A random neighbour of each row of this process's `index` [B] in a step: [B], or None without neighbours."""
+        if self.neighbours is None:
+            return None
+        share = () if self.world == 1 else (self.rank,)
+        generator = torch.Generator().manual_seed(derive(self.seed, "partners", epoch, step, *share))
+        return self.neighbours[index, torch.randint(self.neighbours.shape[1], (len(index),), generator=generator)]
+
+    def augment_seed(self, epoch: int, step: int) -> int:
+        """Seed of this process's random views in a step."""
+        share = () if self.world == 1 else (self.rank,)
+        return derive(self.seed, "augment", epoch, step, *share)
+
+
+class Images:
+    """Training images in memory, [N, C, H, W] on a device, uint8 or (0..1, or vectors) float32; labels [N] only where a
+    method asks for them.
+    """
+
+    def __init__(self, images: np.ndarray, labels: np.ndarray | None, device: torch.device):
+        """`images` [N, H, W, C], may be memory-mapped; it is copied once, in slices, into its final layout."""
+        count, height, width, channels = images.shape
+        kind = torch.uint8 if images.dtype == np.uint8 else torch.float32
+        self.pixels = torch.empty(count, channels, height, width, dtype=kind, device=device)
+        for start in range(0, count, 4096):
+            part = torch.from_numpy(images[start : start + 4096].copy())
+            self.pixels[start : start + 4096] = part.permute(0, 3, 1, 2).to(device)
+        self.labels = None if labels is None else torch.from_numpy(labels).to(device)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def clean(self, rows: Tensor, augment: Augment, size: int = 1024) -> Iterator[Tensor]:
+        """Normalised images without augmentation, [<= size, C, H, W] at a time, in the order of `rows`."""
+        for index in rows.split(size):
+            yield augment.normalise(self.pixels[index.to(self.pixels.device)])
+
+    def epoch(
+        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) of an epoch; without views the clean images alone, with `clean` them too."""
+        generator = Generator()
+        for step, index in order.epoch(epoch, first_step):
+            generator.manual_seed(order.augment_seed(epoch, step))
+            partners = order.partners(index, epoch, step)
+            index = index.to(self.pixels.device)
+            images = self.pixels[index]
+            batch = Batch([augment(images, generator) for _ in range(views)] or [augment.normalise(images)], index)
+            if clean:
+                batch.clean = augment.normalise(images)
+            if partners is not None:
+                images = self.pixels[partners.to(self.pixels.device)]
+                batch.partners = [augment(images, generator) for _ in range(views)]
+            yield step, batch
+
+
+class Files:
+    """Image files decoded in worker processes. Workers cut and resize the crop of each view; the rest of the
+    augmentation runs on the device. Each image's crop depends on (seed, epoch, row), not on who decodes it.
+    """
+
+    def __init__(self, root: Path, paths: np.ndarray, labels: np.ndarray | None, side: int, device: torch.device):
+        self.root, self.paths, self.side, self.device = root, paths, side, device
+        self.labels = None if labels is None else torch.from_numpy(labels).to(device)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+        self.workers = int(os.environ.get("BENCH_WORKERS", max(1, cores - 1)))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def clean(self, rows: Tensor, augment: Augment, size: int = 1024) -> Iterator[Tensor]:
+        """Normalised centre crops, [<= size, 3, S, S] at a time, in the order of `rows`."""
+        batches = [index.tolist() for index in rows.split(size)]
+        for batch in self._loader(_Decoder(self.root, self.paths, self.side, None, 0, 0, 0), batches):
+            yield augment.normalise(batch[:, 0].to(self.device, non_blocking=True))
+
+    def _loader(self, decoder: "_Decoder", batches: list[list[int]]) -> torch.utils.data.DataLoader:
+        return torch.utils.data.DataLoader(
+            decoder, batch_sampler=batches, num_workers=self.workers, collate_fn=torch.stack
+        )
+
+    def epoch(
+        self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False
+    ) -> Iterator[tuple[int, Batch]]:
+        """As Images.epoch; batches are decoded ahead by the workers."""
+        steps = list(order.epoch(epoch, first_step))
+        partners = [order.partners(index, epoch, step) for step, index in steps]
+        crop, rest = augment.without_crop()
+        decoder = _Decoder(self.root, self.paths, self.side, crop if views else None, views, order.seed, epoch, clean)
+        rows = [
+            index if own is None else torch.cat([index, own]) for (_, index), own in zip(steps, partners, strict=True)
+        ]
+        loader = self._loader(decoder, [each.tolist() for each in rows])
+        generator = Generator()
+        for (step, index), decoded in zip(steps, loader, strict=True):
+            generator.manual_seed(order.augment_seed(epoch, step))
+            decoded = decoded.to(self.device, non_blocking=True)  # [B or 2B, views or 1 (and a clean one), C, S, S]
+            own, other = decoded[: len(index)].unbind(1), decoded[len(index) :].unbind(1)
+            batch = Batch(
+                [rest(v, generator) for v in own[:views]] or [augment.normalise(own[0])], index.to(self.device)
+            )
+            if clean:
+                batch.clean = augment.normalise(own[-1])
+            batch.partners = [rest(v, generator) for v in other[:views]] if len(decoded) > len(index) else []
+            yield step, batch
+
+
+@dataclass
+class _Decoder(torch.utils.data.Dataset):
+    """row -> uint8 [views, 3, S, S]: random crops, or one centre crop where there are no views; `clean` adds one."""
+
+    root: Path
+    paths: np.ndarray
+    side: int
+    crop: dict | None
+    views: int
+    seed: int
+    epoch: int
+    clean: bool = False
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, row: int) -> Tensor:
+        image = decode(self.root / str(self.paths[row]))
+        if self.crop is None:
+            return centre_crop(image, self.side)
+        generator = Generator().manual_seed(derive(self.seed, "crop", self.epoch, row))
+        box = sample_crop(self.views, self.crop, tuple(image.shape), generator) | {"size": self.side}
+        views = pixels.resized_crop(image.expand(self.views, -1, -1, -1), **box)
+        views = (views * 255).round_().clamp_(0, 255).byte()
+        return torch.cat([views, centre_crop(image, self.side)]) if self.clean else views
+
+
+def decode(path: Path) -> Tensor:
+    """uint8 [3, H, W]. A file that cannot be read is named."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+    except (OSError, UnidentifiedImageError) as problem:
+        raise StageError(
+            f"{path}: cannot be decoded ({problem}); replace the file and prepare the data again"
+        ) from None
+
+
+def centre_crop(image: Tensor, side: int) -> Tensor:
+    """Shorter side to side * 256/224, then the middle: uint8 [3, H, W] -> uint8 [1, 3, side, side]."""
+    _, height, width = image.shape
+    kept = min(height, width) * 224 / 256
+    box = {"top": (height - kept) / 2, "left": (width - kept) / 2, "height": kept, "width": kept}
+    given = {name: torch.tensor([value]).round() for name, value in box.items()}
+    return (pixels.resized_crop(image[None], size=side, **given) * 255).round_().clamp_(0, 255).byte()
+
+
+def training_feed(data: Prepared, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> Images | Files:
+    """The feed of `rows` of a prepared data set; `labels` [len(rows)] or None."""
+    if data.root is not None:
+        return Files(data.root, data.images[rows], labels, data.card["shape"][0], device)
+    contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    return Images(data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows], labels, device)
