@@ -22,6 +22,8 @@ CONFIG = Path(__file__).resolve().parent.parent / "config"
 # kind -> (folder of one file per name | one file of many names, schema of one entry)
 KINDS = {
     "data set": ("datasets", "dataset"),
+    "family": ("families", "family"),
+    "augmentation": ("augmentations", "augmentation"),
     "table": ("tables", "table"),
     "figure": ("figures", "figure"),
     "protocol": ("protocols.yaml", "protocol"),
@@ -129,8 +131,10 @@ class _UniqueKeys(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.Saf
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<`: keys of an anchor, which the mapping may override
+                continue
             key = self.construct_object(key_node, deep=True)
-            if key in seen and key != "<<":
+            if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
