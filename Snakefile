@@ -1,5 +1,6 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
+import shlex
 import sys
 from os.path import dirname
 
@@ -16,9 +17,11 @@ configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
 from pipeline.record import StageError
+from pipeline.runs import Neighbours
 
 try:
-    plan = Plan(dict(config))
+    options = [f"--configfile {shlex.quote(str(path))}" for path in workflow.overwrite_configfiles]
+    plan = Plan(dict(config), " ".join(["snakemake --cores all", *options]))
     if workflow.is_main_process:
         plan.write()
 except StageError as problem:
@@ -40,7 +43,9 @@ wildcard_constraints:
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_]+",
-    neighbours="[hz][0-9]+-[a-z+]+",
+    array="[hz]",
+    count="[0-9]+",
+    splits="[a-z+]+",
 
 
 localrules:
@@ -66,5 +71,5 @@ onsuccess:
     if config["track"] and workflow.is_main_process:
         strict = "--strict" if config["strict"] else ""
         shell(
-            f"python -m report.track --plan {RESULTS}/.plan/suite.json --out {RESULTS}/mlflow.json --new {strict}"
+            "python -m report.track --plan {RESULTS:q}/.plan/suite.json --out {RESULTS:q}/mlflow.json --new {strict}"
         )

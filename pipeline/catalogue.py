@@ -28,7 +28,7 @@ KINDS = {
     "figure": ("figures", "figure"),
     "protocol": ("protocols.yaml", "protocol"),
     "assigner": ("assigners.yaml", "assigner"),
-    "evaluation": ("evaluations.yaml", "evaluation"),
+    "probe": ("probes.yaml", "probe"),
     "metric": ("metrics.yaml", "metric"),
 }
 
@@ -141,6 +141,5 @@ class _UniqueKeys(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.Saf
 
 
 # YAML 1.1 reads 1e-3 as text because it lacks a dot.
-_UniqueKeys.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+FLOAT = r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"
+_UniqueKeys.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^{FLOAT}$"), list("-+0123456789"))

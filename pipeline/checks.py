@@ -1,10 +1,28 @@
-"""What is refused before any job exists: unknown names in tables, and runs that their data set does not allow."""
+"""What is refused before any job exists: unknown names, rows that do not say what they show, runs that their data set does
+not allow.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline import catalogue, recipes
+from pipeline import catalogue, recipes, wings
 from pipeline.catalogue import ConfigError
+from pipeline.runs import Run
+
+
+def check_suite(config: Mapping[str, Any]) -> None:
+    """Every name in the suite's configuration is known, and every entry of its lists counts once."""
+    catalogue.check(config, "suite", "configuration")
+    for kind, key in (("data set", "datasets"), ("protocol", "protocols"), ("table", "tables")):
+        for name in config[key]:
+            catalogue.require(kind, name, catalogue.names(kind))
+    for key in ("datasets", "protocols", "seeds", "tables"):
+        repeated = [value for value in config[key] if config[key].count(value) > 1]
+        if repeated:
+            raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
+    for name in config["overrides"]:
+        if name != "*":
+            catalogue.require("recipe in overrides", name, recipes.names())
 
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
@@ -21,64 +39,65 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
             if "reported" not in row:
                 raise ConfigError(f"{at}: neither a recipe nor reported values; give one of them")
             continue
-        if ("assigner" in row) == ("evaluation" in row):
-            raise ConfigError(f"{at}: exactly one of assigner and evaluation is needed")
+        if ("assigner" in row) == ("probe" in row):
+            raise ConfigError(f"{at}: exactly one of assigner and probe is needed")
         catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
-        for key in ("assigner", "evaluation"):
+        for key in ("assigner", "probe"):
             if key in row:
                 catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
 
 
-FOR_SEVERAL_LABELS = ("voc07_svm", "low_shot_svm", "spread")  # algorithms that score images with several labels
-
-
-def check_run(
-    dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str], evaluations: Iterable[str]
-) -> None:
+def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]) -> None:
     """The data set has the splits of the protocol, rows enough for batch, neighbours and clusters, and labels of the
     kind that is scored. Raises ConfigError.
     """
-    spec, splits_of = catalogue.entry("data set", dataset), catalogue.entry("protocol", protocol)
-
-    def rows(splits: list[str], use: str) -> int:
-        sizes = spec["splits"]
-        if splits == ["all"]:
-            return sum(size for name, size in sizes.items() if name != "unlabeled")
-        for split in splits:
-            if split not in sizes:
-                raise ConfigError(
-                    f"protocol {protocol!r} uses split {split!r} to {use}, which data set {dataset!r} does "
-                    f"not have (it has {', '.join(sizes)}); choose another protocol for it"
-                )
-        return sum(sizes[split] for split in splits)
-
-    train, fit = rows(recipes.train_splits(recipe, splits_of), "train"), rows(splits_of["fit"], "fit")
-    score = rows(splits_of["score"], "score")
+    spec, protocol = catalogue.entry("data set", run.dataset), catalogue.entry("protocol", run.protocol)
+    here = f"on data set {run.dataset!r}"
+    train = _rows(spec, run, recipes.train_splits(recipe, protocol), "train")
+    fit, score = _rows(spec, run, protocol["fit"], "fit"), _rows(spec, run, protocol["score"], "score")
     if recipe["schedule"]["epochs"] and train < recipe["batch_size"]:
         raise ConfigError(
-            f"recipe {recipe['name']!r} on data set {dataset!r}: N={train} < batch {recipe['batch_size']}: not one "
-            "full batch; lower batch_size for this data set"
+            f"recipe {run.recipe!r} {here}: N={train} < batch {recipe['batch_size']}: not one full batch; lower "
+            "batch_size for this data set"
         )
     for key, among in (("count", train), ("watched", score)):
         if (wanted := recipe.get("neighbours", {}).get(key, 0)) >= among:
             raise ConfigError(
-                f"recipe {recipe['name']!r} on data set {dataset!r}: neighbours.{key}: {wanted} of N={among} rows, "
-                f"itself not counted; at most {among - 1}"
+                f"recipe {run.recipe!r} {here}: neighbours.{key}: {wanted} of N={among} rows, itself not counted; at "
+                f"most {among - 1}"
             )
     for name in assigners:
         clusters = catalogue.entry("assigner", name).get("clusters", 1)
-        if (spec["classes"] if clusters == "classes" else clusters) > fit:
-            raise ConfigError(
-                f"assigner {name!r} on data set {dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
-            )
+        count = spec["classes"] if clusters == "classes" else clusters
+        if count > fit:
+            raise ConfigError(f"assigner {name!r} {here}: K={count} clusters, but it is fitted on N={fit} rows")
     if spec.get("multilabel"):
-        wrong = [*assigners] + [
-            name for name in evaluations if catalogue.entry("evaluation", name)["algorithm"] not in FOR_SEVERAL_LABELS
-        ]
-        if recipes.signature(recipe["method"])[2]:
-            wrong.append(f"method {recipe['method']}")
-        if wrong:
+        _check_several_labels(run, recipe, assigners, probes)
+
+
+def _rows(spec: Mapping[str, Any], run: Run, splits: list[str], use: str) -> int:
+    sizes = spec["splits"]
+    if splits == ["all"]:
+        return sum(size for name, size in sizes.items() if name != "unlabeled")
+    for split in splits:
+        if split not in sizes:
             raise ConfigError(
-                f"data set {dataset!r}: its images have several labels, which {wrong[0]!r} cannot use; ask for one of "
-                f"{', '.join(FOR_SEVERAL_LABELS)}"
+                f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does not have "
+                f"(it has {', '.join(sizes)}); choose another protocol for it"
             )
+    return sum(sizes[split] for split in splits)
+
+
+def _check_several_labels(
+    run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]
+) -> None:
+    """Images with several labels go to probes that say they can use them, and to nothing else."""
+    able = [name for name in wings.wing_names("probes") if wings.signature("probes", name).literals.get("several_labels")]
+    unable = [*assigners, *(name for name in probes if catalogue.entry("probe", name)["algorithm"] not in able)]
+    if recipes.signature(recipe["method"]).literals.get("uses_labels"):
+        unable.append(f"method {recipe['method']}")
+    if unable:
+        raise ConfigError(
+            f"data set {run.dataset!r}: its images have several labels, which {unable[0]!r} cannot use; ask for a probe "
+            f"of {', '.join(able)}"
+        )

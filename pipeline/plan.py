@@ -1,15 +1,12 @@
-"""The plan: which runs a suite's tables need, with which settings, and what their records must say.
+"""The plan: what the Snakefile asks of the ground floor. It checks a suite's configuration and answers for every job.
 
-Pure configuration work without torch or Snakemake. The Snakefile asks it for the parameters of every job; the tables'
-plan files tell the table stage what to expect, and so let it name results that a lost or bypassed workflow state left
-stale (pipeline/record.py).
+Pure configuration work without torch or Snakemake. The tables' plan files tell the table stage what to expect, and so let
+it name results that a lost or bypassed workflow state left stale (pipeline/record.py).
 """
 
-import csv
-import functools
 import json
 import os
-from dataclasses import dataclass
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,144 +14,33 @@ import yaml
 
 from pipeline import catalogue, recipes
 from pipeline.catalogue import ConfigError
-from pipeline.checks import check_run, check_table
+from pipeline.checks import check_run, check_suite, check_table
 from pipeline.provenance import ROOT, canonical_json, code_version
-from pipeline.record import stage_fingerprint, whole
-
-
-@dataclass(frozen=True)
-class Run:
-    """One trained model."""
-
-    dataset: str
-    protocol: str
-    recipe: str
-    seed: int
-
-    @property
-    def path(self) -> str:
-        """Folder under the results folder."""
-        return f"runs/{self.dataset}/{self.protocol}/{self.recipe}/seed{self.seed}"
+from pipeline.record import whole
+from pipeline.runs import Run, Runs
+from pipeline.stages import Stage, Stages
+from pipeline.tables import table_path, table_plan, table_runs
 
 
 class Plan:
-    """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
+    """Everything that follows from a suite's configuration. Raises ConfigError before any job exists.
 
-    def __init__(self, config: dict[str, Any]):
-        config = {key: _typed(key, value) for key, value in config.items()}
-        catalogue.check(config, "suite", "configuration")
-        self.config = config
+    `command`: how the user called the pipeline, without targets; messages that name a cure use it.
+    """
+
+    def __init__(self, config: dict[str, Any], command: str = "snakemake --cores all"):
+        self.config = config = {key: _typed(key, value) for key, value in config.items()}
+        self.command = command
+        check_suite(config)
         self.results = config["results"]
-        for kind, key in (("data set", "datasets"), ("protocol", "protocols"), ("table", "tables")):
-            for name in config[key]:
-                catalogue.require(kind, name, catalogue.names(kind))
-        for key in ("datasets", "protocols", "seeds", "tables"):
-            repeated = [value for value in config[key] if config[key].count(value) > 1]
-            if repeated:
-                raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
-        for name in config["overrides"]:
-            if name != "*":
-                catalogue.require("recipe in overrides", name, recipes.names())
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
+        self.runs = Runs(config, self.tables)
+        self.stages = Stages(self.runs)
         for name, table in self.tables.items():
-            check_table(name, table, self._of(table, "datasets"), self._of(table, "protocols"))
-        shown = [run for name in config["figures"] for run in self._figure_runs(name).values()]
-        for run in dict.fromkeys([*self.runs(), *(each for last in shown for each in self._with_bases(last))]):
-            check_run(run.dataset, run.protocol, self.recipe(run), self.assigners(run), self.evaluations(run))
-
-    # ---- what a suite is made of
-
-    def runs(self) -> list[Run]:
-        """Every run that a table asks for, and the base runs they start from, without repetition."""
-        found: dict[Run, None] = {}
-        for table in self.tables.values():
-            for row in table["rows"]:
-                for run in self.row_runs(table, row):
-                    found |= dict.fromkeys(self._with_bases(run))
-        return list(found)
-
-    def _with_bases(self, run: Run) -> list[Run]:
-        """The run, after the runs that it starts from."""
-        base = self.base(run)
-        return [*(self._with_bases(base) if base else []), run]
-
-    def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure, its recipes known."""
-        found = catalogue.entry("figure", name)
-        for recipe in self._shown(found).values():
-            catalogue.require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
-        return found
-
-    @staticmethod
-    def _shown(figure: dict[str, Any]) -> dict[str, str]:
-        """label -> recipe of a figure's configuration."""
-        return {label: r if isinstance(r, str) else r["recipe"] for label, r in figure["recipes"].items()}
-
-    def _figure_runs(self, name: str) -> dict[str, Run]:
-        first = [self.config[key][0] for key in ("datasets", "protocols")]
-        shown = self._shown(self.figure(name))
-        return {label: Run(*first, recipe, self.config["seeds"][0]) for label, recipe in shown.items()}
-
-    def figure_runs(self, name: str) -> dict[str, str]:
-        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        return {label: f"{self.results}/{run.path}" for label, run in self._figure_runs(name).items()}
-
-    def figure_files(self, name: str) -> list[str]:
-        """The files of those runs that figures read."""
-        files = ("features.npz", "history.csv", "snapshots.npz")
-        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
-
-    def row_runs(self, table: dict[str, Any], row: dict[str, Any]) -> list[Run]:
-        """The runs behind one row of a table, none for a row of reported values only."""
-        if "recipe" not in row:
-            return []
-        return [
-            Run(dataset, protocol, row["recipe"], seed)
-            for dataset in self._of(table, "datasets")
-            if dataset in row.get("datasets", [dataset])
-            for protocol in self._of(table, "protocols")
-            if protocol == row.get("protocol", protocol)
-            for seed in self.config["seeds"]
-        ]
-
-    def _of(self, table: dict[str, Any], key: str) -> list[str]:
-        """The data sets or protocols of a table: its own, or the suite's."""
-        return table.get(key, self.config[key])
-
-    @functools.cache  # noqa: B019 - a plan lives as long as the process
-    def _recipe(self, name: str, dataset: str) -> str:
-        overrides = self.config["overrides"]
-        layers = recipes.merge(overrides.get("*", {}), overrides.get(name.partition("-")[0], {}))
-        if "-" in name:
-            layers = recipes.merge(layers, overrides.get(name, {}))
-        return canonical_json(recipes.resolve(name, dataset, layers))
-
-    def recipe(self, run: Run) -> dict[str, Any]:
-        """The resolved recipe of a run, with the suite's overrides."""
-        return json.loads(self._recipe(run.recipe, run.dataset))
-
-    def base(self, run: Run) -> Run | None:
-        """The run whose backbone this one starts from."""
-        base = self.recipe(run).get("base")
-        if base is None:
-            return None
-        protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
-        return Run(base.get("dataset", run.dataset), protocol, base["recipe"], run.seed)
-
-    @functools.cache  # noqa: B019
-    def _asked(self, recipe: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
-        return tuple(sorted({r["assigner"] for r in rows if "assigner" in r})), tuple(
-            sorted({r["evaluation"] for r in rows if "evaluation" in r})
-        )
-
-    def assigners(self, run: Run) -> tuple[str, ...]:
-        """Assigners that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe)[0]
-
-    def evaluations(self, run: Run) -> tuple[str, ...]:
-        """Probes that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe)[1]
+            check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
+        shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
+        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
+            check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
 
     # ---- files and parameters of jobs
 
@@ -164,128 +50,78 @@ class Plan:
 
     def base_files(self, run: Run) -> list[str]:
         """Model and record of the base run, or nothing."""
-        base = self.base(run)
+        base = self.runs.base(run)
         return [] if base is None else [f"{self.results}/{base.path}/{name}" for name in ("model.pt", "train.json")]
 
     def neighbour_files(self, run: Run, use: str) -> list[str]:
-        """The mined neighbours of a run for a `use` (below), and their record, or nothing."""
-        name = self._neighbours(run).get(use)
-        folder = f"{self.results}/{self.base(run).path}/neighbours" if name else ""
-        return [f"{folder}/{name}.{ending}" for ending in ("npz", "json")] if name else []
-
-    def _neighbours(self, run: Run) -> dict[str, str]:
-        """use -> name of a file of neighbours (array, count, splits): "neighbours", from which a run draws partners,
-        and "watched", the scored images' own.
-        """
-        recipe, protocol = self.recipe(run), catalogue.entry("protocol", run.protocol)
-        wanted = recipe.get("neighbours", {})
-        rows = {
-            "neighbours": ("count", recipes.train_splits(recipe, protocol)),
-            "watched": ("watched", protocol["score"]),
-        }
-        return {
-            use: f"{wanted['array']}{wanted[key]}-{'+'.join(splits)}"
-            for use, (key, splits) in rows.items()
-            if key in wanted
-        }
+        """The mined neighbours of a run for a `use` ("neighbours", "watched") and their record, or nothing."""
+        base, neighbours = self.runs.base(run), self.runs.neighbours(run).get(use)
+        if base is None or neighbours is None:
+            return []
+        return [f"{self.results}/{base.path}/{neighbours.path}.{ending}" for ending in ("npz", "json")]
 
     def cluster_files(self, run: Run, ending: str) -> list[str]:
         """The clusters (npz) or their records (json) of every assigner asked of a run."""
-        return [f"{self.results}/{run.path}/clusters/{assigner}.{ending}" for assigner in self.assigners(run)]
+        return [f"{self.results}/{run.path}/clusters/{name}.{ending}" for name in self.runs.assigners(run)]
 
-    def evaluation_settings(self, run: Run) -> list[str]:
+    def probe_settings(self, run: Run) -> list[str]:
         """The probes asked of a run, each as JSON with its name."""
-        asked = self.stage("evaluate", run).settings["evaluations"]
-        return [canonical_json({"name": name, **settings}) for name, settings in sorted(asked.items())]
+        return [canonical_json(self.stages.probe(run, name).settings["probe"]) for name in self.runs.probes(run)]
+
+    def evaluate_code(self, run: Run) -> list[str]:
+        """Code of every metric and probe asked of a run: what makes the stage `evaluate` look again."""
+        scores = [self.stages.score(run, name).code for name in self.runs.assigners(run)]
+        return sorted({*scores, *(self.stages.probe(run, name).code for name in self.runs.probes(run))})
+
+    def evaluate_splits(self, run: Run) -> str:
+        """The part of the protocol that metrics and probes use, as JSON."""
+        protocol = catalogue.entry("protocol", run.protocol)
+        return canonical_json({key: protocol[key] for key in ("score", "seen", "probe") if key in protocol})
+
+    def table_path(self, name: str) -> str:
+        """Path of a table's csv, without ending."""
+        return table_path(self.results, name, self.tables[name])
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
-        table = self.tables[name]
-        runs = dict.fromkeys(run for row in table["rows"] for run in self.row_runs(table, row))
-        return [f"{self.results}/{run.path}/metrics.json" for run in runs]
+        return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
+
+    def figure(self, name: str) -> dict[str, Any]:
+        """The configuration of a figure."""
+        return catalogue.entry("figure", name)
+
+    def figure_runs(self, name: str) -> dict[str, str]:
+        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
+        return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
+
+    def figure_files(self, name: str) -> list[str]:
+        """The files of those runs that figures read."""
+        files = ("features.npz", "history.csv", "snapshots.npz")
+        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+
+    def figure_code(self, name: str) -> str:
+        """Code hash of a figure: of the stage that draws, and of the file of its kind."""
+        return code_version("report.plot", f"report.figures.{self.figure(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
         return self.config["devices"] * (device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
 
-    # ---- what each stage gets, and must record
-
-    def code(self, stage: str) -> str:
-        """Code hash of a stage that belongs to no single run."""
+    @staticmethod
+    def code(stage: str) -> str:
+        """Code hash of a stage of the report, which belongs to no single run."""
         return code_version(f"report.{stage}")
 
-    def prepare_stage(self, dataset: str) -> "Stage":
-        """The stage that prepares a data set, whichever runs use it."""
-        return self.stage("prepare", Run(dataset, "", "", 0))
-
-    @functools.cache  # noqa: B019
-    def stage(self, stage: str, run: Run) -> "Stage":
-        """`stage`: "prepare", "train", "embed", "mine/{neighbours}", "assign/{assigner}" or "evaluate"."""
-        kind, _, detail = stage.partition("/")
-        code = code_version(*self.roots(kind, run))
-        settings, inputs, seed = getattr(self, f"_{kind}")(run, detail)
-        return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
-
-    def roots(self, kind: str, run: Run) -> tuple[str, ...]:
-        """The modules whose code, with all they import, makes the stage stale."""
-        if kind in ("train", "embed"):
-            return f"training.{kind}", f"methods.{self.recipe(run)['method']}"
-        return ({"prepare": "preparation.prepare", "mine": "training.mine"}.get(kind, f"evaluation.{kind}"),)
-
-    def splits(self, stage: str, run: Run) -> str:
+    @staticmethod
+    def splits(stage: Stage) -> str:
         """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
-        return canonical_json(self.stage(stage, run).settings["protocol"])
-
-    def _prepare(self, run: Run, _: str) -> tuple[dict, dict, None]:
-        return {"name": run.dataset, **catalogue.entry("data set", run.dataset)}, {}, None
-
-    def _train(self, run: Run, _: str) -> tuple[dict, dict, int]:
-        protocol = catalogue.entry("protocol", run.protocol)
-        inputs = {"data": self.stage("prepare", run).fingerprint}
-        if (base := self.base(run)) is not None:
-            inputs["base"] = self.stage("train", base).fingerprint
-            for use, name in self._neighbours(run).items():
-                inputs[use] = self.stage(f"mine/{name}", base).fingerprint
-        recipe = self.recipe(run)
-        settings = {"recipe": recipe, "protocol": recipes.splits_read(recipe, run.protocol, protocol)}
-        return settings, inputs, run.seed
-
-    def _embed(self, run: Run, _: str) -> tuple[dict, dict, None]:
-        return {}, {"model": self.stage("train", run).fingerprint}, None
-
-    def _mine(self, run: Run, name: str) -> tuple[dict, dict, None]:
-        array, count, splits = name[0], name[1:].partition("-")[0], name.partition("-")[2].split("+")
-        return (
-            {"array": array, "count": int(count), "splits": splits},
-            {"features": self.stage("embed", run).fingerprint},
-            None,
-        )
-
-    def _assign(self, run: Run, assigner: str) -> tuple[dict, dict, int]:
-        protocol = catalogue.entry("protocol", run.protocol)
-        splits = {"name": run.protocol, "fit": protocol["fit"], "score": protocol["score"]}
-        if "seen" in protocol:
-            splits["seen"] = protocol["seen"]
-        settings = {"assigner": {"name": assigner, **catalogue.entry("assigner", assigner)}, "protocol": splits}
-        return settings, {"features": self.stage("embed", run).fingerprint}, run.seed
-
-    def _evaluate(self, run: Run, _: str) -> tuple[dict, dict, int]:
-        protocol = catalogue.entry("protocol", run.protocol)
-        inputs = {"features": self.stage("embed", run).fingerprint}
-        for assigner in self.assigners(run):
-            inputs[f"assign/{assigner}"] = self.stage(f"assign/{assigner}", run).fingerprint
-        evaluations = {name: catalogue.entry("evaluation", name) for name in self.evaluations(run)}
-        splits = {"name": run.protocol, "score": protocol["score"], "probe": protocol["probe"]}
-        return {"evaluations": evaluations, "protocol": splits}, inputs, run.seed
-
-    def expected(self, run: Run) -> dict[str, list[str]]:
-        """stage -> [fingerprint, code] that an up-to-date metrics.json of this run records."""
-        stages = ["prepare", "train", "embed", *[f"assign/{name}" for name in self.assigners(run)], "evaluate"]
-        return {name: [self.stage(name, run).fingerprint, self.stage(name, run).code] for name in stages}
+        return canonical_json(stage.settings["protocol"])
 
     def environment(self) -> dict[str, str]:
-        """Where and how, not what: environment variables for the stages, so that a change makes no result stale."""
+        """Environment variables for the stages: device, folders, limits. They change how a stage runs but not what it
+        computes, so a change of them makes no result stale.
+        """
         config = self.config
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
         return {
@@ -298,53 +134,18 @@ class Plan:
             "BENCH_COMPILE": str(int(config["compile"])),
             "BENCH_STRICT": str(int(config["strict"])),
             "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
+            "BENCH_COMMAND": self.command,
         }
 
     # ---- plan files
 
-    def table_path(self, name: str) -> str:
-        """Path of a table's csv, without ending."""
-        return f"{self.results}/{self.tables[name].get('path', name)}"
-
     def table_plan(self, name: str) -> dict[str, Any]:
-        """All that the table stage needs to know; written to a file, it is one of that stage's inputs."""
-        table = self.tables[name]
-        rows = []
-        for row in table["rows"]:
-            runs = [
-                {"folder": f"{self.results}/{run.path}", "expected": self.expected(run), **run.__dict__}
-                for run in self.row_runs(table, row)
-            ]
-            rows.append({**row, "runs": runs})
-        return {
-            "name": name,
-            **{key: table.get(key) for key in ("title", "note", "verdicts")},
-            "reported": self._reported(table),
-            "suite": self.config["suite"],
-            "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
-            "datasets": {d: catalogue.entry("data set", d)["title"] for d in self._of(table, "datasets")},
-            "protocols": {p: catalogue.entry("protocol", p)["title"] for p in self._of(table, "protocols")},
-            "rows": rows,
-        }
-
-    def _reported(self, table: dict[str, Any]) -> list[dict[str, str]]:
-        """The paper's values for the methods that the table's rows name: rows of config/reported/*.csv."""
-        if "reported" not in table:
-            return []
-        path = catalogue.CONFIG / "reported" / f"{table['reported']['file']}.csv"
-        if not path.is_file():
-            known = [p.stem for p in path.parent.glob("*.csv")]
-            raise ConfigError(f"no reported values {path.name}; {catalogue.suggestion(path.stem, known)}")
-        wanted = {row.get("reported") for row in table["rows"]} - {None}
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["table"] == table["reported"]["table"]]
-        for method in wanted:
-            catalogue.require(f"reported method in {path.name}", method, {row["method"] for row in rows})
-        return [row for row in rows if row["method"] in wanted]
+        """The plan of a table (pipeline/tables.py)."""
+        return table_plan(self.stages, self.results, name, self.tables[name])
 
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
-        runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs()]
+        runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs.all()]
         tables = [self.table_path(name) for name in self.tables]
         return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
 
@@ -362,6 +163,8 @@ class Plan:
 
 def _typed(key: str, value: Any) -> Any:
     """Command-line values (`--config seeds=[0,1] strict=true`) reach Snakemake's config partly as text: read them."""
+    if key == "overrides":
+        return _numbers(value)
     wanted = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "suite.yaml")["properties"].get(key, {})
     if isinstance(value, list):
         text = wanted.get("items", {}).get("type") == "string"
@@ -370,10 +173,10 @@ def _typed(key: str, value: Any) -> Any:
     return yaml.safe_load(value) if isinstance(value, str) and not text else value
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Code hash, settings and fingerprint of one stage of one run."""
-
-    code: str
-    settings: dict[str, Any]
-    fingerprint: str
+def _numbers(value: Any) -> Any:
+    """Snakemake's own YAML reader takes 1e-3 for text; recipes accept it, so overrides do too."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) and re.fullmatch(catalogue.FLOAT, value) else value

@@ -16,10 +16,10 @@ rule assign:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stage(f"assign/{w.assigner}", plan.run(w)).code,
-        assigner=lambda w: canonical_json(plan.stage(f"assign/{w.assigner}", plan.run(w)).settings["assigner"]),
-        splits=lambda w: plan.splits(f"assign/{w.assigner}", plan.run(w)),
+        code=lambda w: plan.stages.assign(plan.run(w), w.assigner).code,
+        assigner=lambda w: canonical_json(plan.stages.assign(plan.run(w), w.assigner).settings["assigner"]),
+        splits=lambda w: plan.splits(plan.stages.assign(plan.run(w), w.assigner)),
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m evaluation.assign --data {params.data} --features {input.features} --assigner {params.assigner:q}"
-        " --protocol {wildcards.protocol} --seed {wildcards.seed} --out {output.clusters} > {log} 2>&1"
+        "python -m evaluation.assign --data {params.data:q} --features {input.features:q} --assigner {params.assigner:q}"
+        " --protocol {wildcards.protocol:q} --seed {wildcards.seed:q} --out {output.clusters:q} > {log:q} 2>&1"

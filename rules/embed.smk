@@ -17,8 +17,8 @@ rule embed:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stage("embed", plan.run(w)).code,
+        code=lambda w: plan.stages.embed(plan.run(w)).code,
         data=lambda w, input: dirname(input.data[0]),
         folder=lambda w, output: dirname(output[0]),
     shell:
-        "python -m training.embed --data {params.data} --model {input.model} --out {params.folder} > {log} 2>&1"
+        "python -m training.embed --data {params.data:q} --model {input.model:q} --out {params.folder:q} > {log:q} 2>&1"

@@ -17,11 +17,11 @@ rule evaluate:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stage("evaluate", plan.run(w)).code,
-        evaluations=lambda w: plan.evaluation_settings(plan.run(w)),
-        splits=lambda w: plan.splits("evaluate", plan.run(w)),
+        code=lambda w: plan.evaluate_code(plan.run(w)),
+        probes=lambda w: plan.probe_settings(plan.run(w)),
+        splits=lambda w: plan.evaluate_splits(plan.run(w)),
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m evaluation.evaluate --data {params.data} --features {input.features} --clusters {input.clusters}"
-        " --evaluations {params.evaluations:q} --protocol {wildcards.protocol} --seed {wildcards.seed} --out {output}"
-        " > {log} 2>&1"
+        "python -m evaluation.evaluate --data {params.data:q} --features {input.features:q} --clusters {input.clusters:q}"
+        " --probes {params.probes:q} --protocol {wildcards.protocol:q} --seed {wildcards.seed:q} --out {output:q}"
+        " > {log:q} 2>&1"

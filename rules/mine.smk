@@ -1,14 +1,14 @@
-# Features of a base run -> nearest neighbours of its training rows (SCAN's step 2), shared by every run that starts from it.
+# Features of a base run -> nearest neighbours of its rows (SCAN's step 2), shared by every run that starts from it.
 rule mine:
     input:
         data=PREPARED,
         features=f"{RUN}/features.npz",
         record=f"{RUN}/features.json",
     output:
-        neighbours=f"{RUN}/neighbours/{{neighbours}}.npz",
-        record=f"{RUN}/neighbours/{{neighbours}}.json",
+        neighbours=f"{RUN}/neighbours/{{array}}-{{count}}-{{splits}}.npz",
+        record=f"{RUN}/neighbours/{{array}}-{{count}}-{{splits}}.json",
     log:
-        f"{LOG}_mine_{{neighbours}}.log",
+        f"{LOG}_mine_{{array}}-{{count}}-{{splits}}.log",
     conda:
         "../environment.yml"
     threads: config["threads"]
@@ -16,9 +16,9 @@ rule mine:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stage(f"mine/{w.neighbours}", plan.run(w)).code,
-        settings=lambda w: plan.stage(f"mine/{w.neighbours}", plan.run(w)).settings,
+        code=lambda w: plan.stages.mine(plan.run(w), Neighbours(w.array, int(w.count), tuple(w.splits.split("+")))).code,
+        splits=lambda w: w.splits.split("+"),
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m training.mine --data {params.data} --features {input.features} --array {params.settings[array]}"
-        " --count {params.settings[count]} --splits {params.settings[splits]} --out {output.neighbours} > {log} 2>&1"
+        "python -m training.mine --data {params.data:q} --features {input.features:q} --array {wildcards.array:q}"
+        " --count {wildcards.count:q} --splits {params.splits:q} --out {output.neighbours:q} > {log:q} 2>&1"

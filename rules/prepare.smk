@@ -10,8 +10,8 @@ rule prepare:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.prepare_stage(w.dataset).code,
-        dataset=lambda w: canonical_json(plan.prepare_stage(w.dataset).settings),
+        code=lambda w: plan.stages.prepare(w.dataset).code,
+        dataset=lambda w: canonical_json(plan.stages.prepare(w.dataset).settings),
         folder=lambda w, output: dirname(output[0]),
     shell:
-        "python -m preparation.prepare --dataset {params.dataset:q} --out {params.folder} > {log} 2>&1"
+        "python -m preparation.prepare --dataset {params.dataset:q} --out {params.folder:q} > {log:q} 2>&1"

@@ -20,16 +20,16 @@ rule train:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 720 * attempt,
     params:
-        code=lambda w: plan.stage("train", plan.run(w)).code,
-        recipe=lambda w: canonical_json(plan.recipe(plan.run(w))),
-        splits=lambda w: plan.splits("train", plan.run(w)),
-        base=lambda w, input: f"--base {input.base[0]}" if input.base else "",
-        neighbours=lambda w, input: f"--neighbours {input.neighbours[0]}" if input.neighbours else "",
-        watched=lambda w, input: f"--watched {input.watched[0]}" if input.watched else "",
+        code=lambda w: plan.stages.train(plan.run(w)).code,
+        recipe=lambda w: canonical_json(plan.runs.recipe(plan.run(w))),
+        splits=lambda w: plan.splits(plan.stages.train(plan.run(w))),
+        base=lambda w, input: ["--base", input.base[0]] if input.base else [],
+        neighbours=lambda w, input: ["--neighbours", input.neighbours[0]] if input.neighbours else [],
+        watched=lambda w, input: ["--watched", input.watched[0]] if input.watched else [],
         data=lambda w, input: dirname(input.data[0]),
         folder=lambda w, output: dirname(output[0]),
         resume=f"{RESULTS}/.resume",
     shell:
-        "python -m training.train --data {params.data} --recipe {params.recipe:q} --protocol {wildcards.protocol}"
-        " --seed {wildcards.seed} {params.base} {params.neighbours} {params.watched} --out {params.folder} --resume {params.resume}"
-        " > {log} 2>&1"
+        "python -m training.train --data {params.data:q} --recipe {params.recipe:q} --protocol {wildcards.protocol:q}"
+        " --seed {wildcards.seed:q} {params.base:q} {params.neighbours:q} {params.watched:q} --out {params.folder:q}"
+        " --resume {params.resume:q} > {log:q} 2>&1"

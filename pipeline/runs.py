@@ -1,0 +1,147 @@
+"""Which runs a suite asks for, with which recipes, and which runs those start from."""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import catalogue, recipes
+from pipeline.provenance import canonical_json
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained model."""
+
+    dataset: str
+    protocol: str
+    recipe: str
+    seed: int
+
+    @property
+    def path(self) -> str:
+        """Folder under the results folder."""
+        return f"runs/{self.dataset}/{self.protocol}/{self.recipe}/seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A file of mined neighbours: `count` of them for every row of `splits`, in the array `h` or `z` of a run."""
+
+    array: str
+    count: int
+    splits: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """Path under the run's folder, without ending."""
+        return f"neighbours/{self.array}-{self.count}-{'+'.join(self.splits)}"
+
+
+Table = Mapping[str, Any]  # the configuration of one table, config/tables
+Row = Mapping[str, Any]  # one entry of its `rows`
+
+
+class Runs:
+    """The runs of a suite. `config` is checked by pipeline.plan; `tables`: name -> configuration."""
+
+    def __init__(self, config: Mapping[str, Any], tables: Mapping[str, Table]):
+        self.config, self.tables = config, tables
+
+    def all(self) -> list[Run]:
+        """Every run that a table asks for, and the base runs they start from, without repetition."""
+        runs: dict[Run, None] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                runs |= dict.fromkeys(self.with_bases(self.of_row(table, row)))
+        return list(runs)
+
+    def with_bases(self, runs: Iterable[Run]) -> list[Run]:
+        """The runs, each after the runs that it starts from."""
+        ordered: dict[Run, None] = {}
+        for run in runs:
+            base = self.base(run)
+            ordered |= dict.fromkeys([*(self.with_bases([base]) if base else []), run])
+        return list(ordered)
+
+    def of_row(self, table: Table, row: Row) -> list[Run]:
+        """The runs behind one row of a table, none for a row of reported values only."""
+        if "recipe" not in row:
+            return []
+        return [
+            Run(dataset, protocol, row["recipe"], seed)
+            for dataset in self.datasets(table)
+            if dataset in row.get("datasets", [dataset])
+            for protocol in self.protocols(table)
+            if protocol == row.get("protocol", protocol)
+            for seed in self.config["seeds"]
+        ]
+
+    def datasets(self, table: Table) -> list[str]:
+        """The data sets of a table: its own, or the suite's."""
+        return table.get("datasets", self.config["datasets"])
+
+    def protocols(self, table: Table) -> list[str]:
+        """The protocols of a table: its own, or the suite's."""
+        return table.get("protocols", self.config["protocols"])
+
+    def of_figure(self, name: str) -> dict[str, Run]:
+        """label -> run of a figure: those of the suite's first data set, protocol and seed."""
+        figure = catalogue.entry("figure", name)
+        runs = {}
+        for label, shown in figure["recipes"].items():
+            recipe = shown if isinstance(shown, str) else shown["recipe"]
+            catalogue.require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
+            first = [self.config[key][0] for key in ("datasets", "protocols")]
+            runs[label] = Run(*first, recipe, self.config["seeds"][0])
+        return runs
+
+    # ---- recipes
+
+    def recipe(self, run: Run) -> dict[str, Any]:
+        """The resolved recipe of a run, with the suite's overrides."""
+        return json.loads(self._recipe(run.recipe, run.dataset))
+
+    @functools.cache  # noqa: B019 - a plan lives as long as the process
+    def _recipe(self, name: str, dataset: str) -> str:
+        return canonical_json(recipes.resolve(name, dataset, self.config["overrides"]))
+
+    def base(self, run: Run) -> Run | None:
+        """The run whose weights this one starts from."""
+        base = self.recipe(run).get("base")
+        if base is None:
+            return None
+        protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
+        return Run(base.get("dataset", run.dataset), protocol, base["recipe"], run.seed)
+
+    def neighbours(self, run: Run) -> dict[str, Neighbours]:
+        """What a run reads of its base's neighbours: "neighbours", from which it draws partners of the images it trains
+        on, and "watched", those of the scored images, by whose loss it chooses what it keeps.
+        """
+        recipe, protocol = self.recipe(run), catalogue.entry("protocol", run.protocol)
+        wanted = recipe.get("neighbours", {})
+        rows = {
+            "neighbours": ("count", recipes.train_splits(recipe, protocol)),
+            "watched": ("watched", protocol["score"]),
+        }
+        return {
+            use: Neighbours(wanted["array"], wanted[key], tuple(splits))
+            for use, (key, splits) in rows.items()
+            if key in wanted
+        }
+
+    # ---- what tables ask of a recipe
+
+    def assigners(self, run: Run) -> tuple[str, ...]:
+        """Assigners that any table of the suite asks of this recipe."""
+        return self._asked(run.recipe, "assigner")
+
+    def probes(self, run: Run) -> tuple[str, ...]:
+        """Probes that any table of the suite asks of this recipe."""
+        return self._asked(run.recipe, "probe")
+
+    @functools.cache  # noqa: B019
+    def _asked(self, recipe: str, key: str) -> tuple[str, ...]:
+        rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
+        return tuple(sorted({row[key] for row in rows if key in row}))

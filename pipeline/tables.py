@@ -1,0 +1,63 @@
+"""Table plans: all that the table stage needs to know, which runs stand behind each row and what their records must say."""
+
+import csv
+from typing import Any
+
+from pipeline import catalogue
+from pipeline.catalogue import ConfigError
+from pipeline.runs import Row, Run, Table
+from pipeline.stages import Stages
+
+
+def table_path(results: str, name: str, table: Table) -> str:
+    """Path of a table's csv, without ending."""
+    return f"{results}/{table.get('path', name)}"
+
+
+def table_runs(stages: Stages, table: Table) -> list[Run]:
+    """The runs behind a table, without repetition."""
+    return list(dict.fromkeys(run for row in table["rows"] for run in stages.runs.of_row(table, row)))
+
+
+def table_plan(stages: Stages, results: str, name: str, table: Table) -> dict[str, Any]:
+    """The plan of a table; written to a file, it is one of the table stage's inputs."""
+    runs, config = stages.runs, stages.runs.config
+    return {
+        "name": name,
+        "csv": f"{table_path(results, name, table)}.csv",
+        **{key: table.get(key) for key in ("title", "note", "verdicts")},
+        "reported": reported_values(table),
+        "suite": config["suite"],
+        "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
+        "datasets": {dataset: catalogue.entry("data set", dataset)["title"] for dataset in runs.datasets(table)},
+        "protocols": {name: catalogue.entry("protocol", name)["title"] for name in runs.protocols(table)},
+        "rows": [{**row, "runs": _runs_of_row(stages, results, table, row)} for row in table["rows"]],
+    }
+
+
+def _runs_of_row(stages: Stages, results: str, table: Table, row: Row) -> list[dict[str, Any]]:
+    """Folder of each run behind a row, and stage -> [fingerprint, code] that an up-to-date result of it records."""
+    return [
+        {
+            "folder": f"{results}/{run.path}",
+            "expected": {key: [stage.fingerprint, stage.code] for key, stage in stages.expected(run, row).items()},
+            **run.__dict__,
+        }
+        for run in stages.runs.of_row(table, row)
+    ]
+
+
+def reported_values(table: Table) -> list[dict[str, str]]:
+    """The paper's values for the methods that the table's rows name: rows of config/reported/*.csv."""
+    if "reported" not in table:
+        return []
+    path = catalogue.CONFIG / "reported" / f"{table['reported']['file']}.csv"
+    if not path.is_file():
+        known = [file.stem for file in path.parent.glob("*.csv")]
+        raise ConfigError(f"no reported values {path.name}; {catalogue.suggestion(path.stem, known)}")
+    wanted = {row.get("reported") for row in table["rows"]} - {None}
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == table["reported"]["table"]]
+    for method in wanted:
+        catalogue.require(f"reported method in {path.name}", method, {row["method"] for row in rows})
+    return [row for row in rows if row["method"] in wanted]
