@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import catalogue, recipes
-from pipeline.catalogue import ConfigError
+from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole

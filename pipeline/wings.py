@@ -4,12 +4,10 @@ A file declares its settings in a `Settings` dataclass; what config/ says of an 
 before any job starts and without importing the file.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pipeline.catalogue import require
-from pipeline.signatures import Signature, check_settings, read_signature
+from pipeline.signatures import Signature, read_signature
 
 ROOT = Path(__file__).resolve().parent.parent
 # wing -> its folder; the figures' key in config is `kind`, the others' `algorithm`

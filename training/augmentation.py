@@ -2,18 +2,19 @@
 
 An operation is a pair: a sampler that draws parameters for B images (on the CPU, so that every device sees the same
 draws), and a pixel function in training/pixels.py that applies given parameters. Which operations, and their
-settings, is the recipe's `augmentation`; the presets of the papers are fragments in config/recipes/fragments.
+settings, is the recipe's `augmentation`; the papers' lists are presets in config/augmentations.
 """
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from pipeline.record import StageError
 from training import pixels, strong
 
 Settings = Mapping[str, Any]
@@ -21,13 +22,27 @@ Parameters = dict[str, Tensor]
 
 
 class Augment:
-    """Random views of uint8 images (or floats in 0..1), normalised: a recipe's `augmentation`, in OPERATIONS' order."""
+    """Random views of uint8 images (or floats in 0..1), normalised: a recipe's `augmentation`, in OPERATIONS' order.
 
-    def __init__(self, operations: Mapping[str, Settings | None], normalisation: Mapping[str, list[float]]):
-        wanted = {name: settings for name, settings in operations.items() if settings is not None}
+    An augmentation with `views` (BYOL's pair) has one Augment for each view; without, all views are drawn alike.
+    """
+
+    def __init__(self, operations: Mapping[str, Any], normalisation: Mapping[str, list[float]]):
+        wanted = {name: settings for name, settings in operations.items() if name != "views"}
+        self.each = [Augment({**wanted, **changes}, normalisation) for changes in operations.get("views", ())]
         self.before = [(OPERATIONS[name], wanted[name]) for name in OPERATIONS if name in wanted and name != "cutout"]
         self.after = [(OPERATIONS["cutout"], wanted["cutout"])] if "cutout" in wanted else []
         self.normalise = Normalise(normalisation)
+
+    def views(self, images: Tensor, count: int, generator: Generator) -> list[Tensor]:
+        """`count` independent views of images [B, C, H, W], one after the other from the same generator."""
+        return self.views_of([images] * count, generator)
+
+    def views_of(self, images: Sequence[Tensor], generator: Generator) -> list[Tensor]:
+        """A view of each of `images`, each [B, C, H, W]: the views of one batch where a decoder has already cropped."""
+        if self.each and len(images) > len(self.each):
+            raise StageError(f"{len(images)} views asked of an augmentation that describes {len(self.each)}")
+        return [(self.each[number] if self.each else self)(view, generator) for number, view in enumerate(images)]
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """images uint8 [B, C, H, W] -> one view, float [B, C, S, S], normalised. `generator`: on the CPU."""
@@ -47,6 +62,7 @@ class Augment:
         crop = next((settings for operation, settings in self.before if operation is OPERATIONS["crop"]), None)
         rest = copy.copy(self)
         rest.before = [pair for pair in self.before if pair[0] is not OPERATIONS["crop"]]
+        rest.each = [each.without_crop()[1] for each in self.each]
         return crop, rest
 
 

@@ -9,14 +9,19 @@ import contextlib
 import os
 import pickle
 import shutil
+import signal
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 
 from pipeline.record import whole
+
+PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 
 
 class ResumeState:
@@ -51,3 +56,38 @@ class ResumeState:
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()  # only when empty
+
+
+class Saver:
+    """Decides when state is due: every so many minutes, or at once when the cluster asks the process to end."""
+
+    def __init__(self, fabric: Fabric, state: ResumeState, minutes: float):
+        self.fabric, self.state, self.seconds = fabric, state, minutes * 60
+        self.last, self.terminated, self.ending = time.monotonic(), False, False
+
+    def due(self) -> bool:
+        """The same answer in every process: saving is a joint step."""
+        wishes = torch.tensor([self.terminated, time.monotonic() - self.last >= self.seconds], dtype=torch.int32)
+        if self.fabric.world_size > 1:
+            wishes = self.fabric.all_reduce(wishes.to(self.fabric.device), reduce_op="sum").cpu()
+        self.ending = bool(wishes[0])
+        return bool(wishes.any())
+
+    def save(self, snapshot: dict[str, Any]) -> None:
+        """Save, and end the process where that was asked for."""
+        if self.fabric.is_global_zero:
+            self.state.save(snapshot)
+        self.fabric.barrier()
+        self.last = time.monotonic()
+        if self.ending:
+            print("terminated: state saved, the next run goes on from here", file=sys.stderr, flush=True)
+            raise SystemExit(PREEMPTED)
+
+    def __enter__(self) -> None:
+        def on_term(*_: Any) -> None:
+            self.terminated = True
+
+        self.before = signal.signal(signal.SIGTERM, on_term)
+
+    def __exit__(self, *_: Any) -> None:
+        signal.signal(signal.SIGTERM, self.before)

@@ -103,12 +103,12 @@ class Images:
             partners = order.partners(index, epoch, step)
             index = index.to(self.pixels.device)
             images = self.pixels[index]
-            batch = Batch([augment(images, generator) for _ in range(views)] or [augment.normalise(images)], index)
+            batch = Batch(augment.views(images, views, generator) or [augment.normalise(images)], index)
             if clean:
                 batch.clean = augment.normalise(images)
             if partners is not None:
                 images = self.pixels[partners.to(self.pixels.device)]
-                batch.partners = [augment(images, generator) for _ in range(views)]
+                batch.partners = augment.views(images, views, generator)
             yield step, batch
 
 
@@ -146,26 +146,28 @@ class Files:
         crop, rest = augment.without_crop()
         decoder = _Decoder(self.root, self.paths, self.side, crop if views else None, views, order.seed, epoch, clean)
         rows = [
-            index if own is None else torch.cat([index, own]) for (_, index), own in zip(steps, partners, strict=True)
+            index if near is None else torch.cat([index, near])
+            for (_, index), near in zip(steps, partners, strict=True)
         ]
         loader = self._loader(decoder, [each.tolist() for each in rows])
         generator = Generator()
         for (step, index), decoded in zip(steps, loader, strict=True):
             generator.manual_seed(order.augment_seed(epoch, step))
             decoded = decoded.to(self.device, non_blocking=True)  # [B or 2B, views or 1 (and a clean one), C, S, S]
-            own, other = decoded[: len(index)].unbind(1), decoded[len(index) :].unbind(1)
-            batch = Batch(
-                [rest(v, generator) for v in own[:views]] or [augment.normalise(own[0])], index.to(self.device)
-            )
+            anchors, others = decoded[: len(index)].unbind(1), decoded[len(index) :].unbind(1)
+            augmented = rest.views_of(anchors[:views], generator)
+            batch = Batch(augmented or [augment.normalise(anchors[0])], index.to(self.device))
             if clean:
-                batch.clean = augment.normalise(own[-1])
-            batch.partners = [rest(v, generator) for v in other[:views]] if len(decoded) > len(index) else []
+                batch.clean = augment.normalise(anchors[-1])
+            batch.partners = rest.views_of(others[:views], generator) if len(decoded) > len(index) else []
             yield step, batch
 
 
 @dataclass
 class _Decoder(torch.utils.data.Dataset):
-    """row -> uint8 [views, 3, S, S]: random crops, or one centre crop where there are no views; `clean` adds one."""
+    """row -> uint8 [views, 3, S, S]: random crops, or centre crops where the recipe crops nothing; at least one; `clean`
+    adds a centre crop.
+    """
 
     root: Path
     paths: np.ndarray
@@ -182,7 +184,7 @@ class _Decoder(torch.utils.data.Dataset):
     def __getitem__(self, row: int) -> Tensor:
         image = decode(self.root / str(self.paths[row]))
         if self.crop is None:
-            return centre_crop(image, self.side)
+            return centre_crop(image, self.side).expand(max(1, self.views) + self.clean, -1, -1, -1)
         generator = Generator().manual_seed(derive(self.seed, "crop", self.epoch, row))
         box = sample_crop(self.views, self.crop, tuple(image.shape), generator) | {"size": self.side}
         views = pixels.resized_crop(image.expand(self.views, -1, -1, -1), **box)

@@ -1,182 +1,256 @@
 """The one training loop that runs every method."""
 
-import csv
-import io
 import math
-import os
-import signal
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
-from methods.method import Context, Method, Watched
+from methods.method import Batch, Context, Method, Watched
+from pipeline.record import StageError
 from training.augmentation import Augment
-from training.checkpoint import ResumeState
+from training.checkpoint import ResumeState, Saver
 from training.feed import Files, Images, Order
 from training.optimisers import build_optimiser, schedule
+from training.progress import progress
 from training.seeds import derive
 
 SNAPSHOT = 2000  # rows, evenly spaced, that are kept at the epochs that a recipe's `snapshots` names
 AT_CHANCE = 0.002  # a mean loss so near to the value of chance, relatively, is at chance
-PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 
 
 @dataclass
 class Outcome:
-    """How a training ended: history rows (one per epoch) and, if it diverged, where."""
+    """How a training ended: history rows (one per epoch), and where it failed if it did."""
 
     history: list[dict[str, float]] = field(default_factory=list)
-    diverged: dict[str, Any] | None = None
+    diverged: dict[str, Any] | None = None  # epoch, and the term that was not finite
+    untaught: dict[str, Any] | None = None  # epoch in which no step had anything to learn from
     # Where the recipe asks: epoch -> h of SNAPSHOT rows, and "{epoch}_clusters" -> argmax p where the method has p.
     snapshots: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """The status of the record: "ok" or the failure's name."""
+        return "diverged" if self.diverged else "untaught" if self.untaught else "ok"
+
+
+@dataclass
+class TrainingData:
+    """What a training reads: its images, how they are normalised, and mined neighbours where the recipe asks for them.
+
+    `neighbours` [N, k]: rows that may be each row's partner. `watched`: images that train nothing, and their neighbours.
+    """
+
+    images: Images | Files
+    normalisation: Mapping[str, list[float]]
+    neighbours: Tensor | None = None
+    watched: tuple[Images | Files, Tensor] | None = None
 
 
 def train(
     fabric: Fabric,
     method: Method,
     recipe: Mapping[str, Any],
-    images: Images | Files,
-    normalisation: Mapping[str, list[float]],
+    data: TrainingData,
     seed: int,
     state: ResumeState,
     checkpoint_minutes: float,
-    neighbours: Tensor | None = None,
-    watched: tuple[Images | Files, Tensor] | None = None,
 ) -> Outcome:
     """Train `method` in place for the recipe's epochs; resumes from `state` when it holds one.
-
-    `neighbours` [N, k]: for a method that uses them, the rows that may be each row's partner. `watched`: images that
-    train nothing, and their neighbours, for a recipe that asks for them.
 
     A run killed anywhere and started again ends in the same bits as one never killed (on one CPU): each epoch's order
     and each step's random numbers depend on (seed, epoch, step) alone, everything else is in `state`. State is saved
     every `checkpoint_minutes` (0: after every step) and on SIGTERM, which then ends the process with status 143.
     With several processes (Fabric's DDP) each works on its share of every batch; batch norm then counts its own share.
+    Raises StageError for a saved state of another number of processes.
     """
-    epochs, weights = recipe["schedule"]["epochs"], recipe["weights"]
-    outcome = Outcome()
-    if not epochs:
-        return outcome
-    rank, world = fabric.global_rank, fabric.world_size
-    shuffle = recipe.get("shuffle", True)
-    order = Order(len(images), recipe["batch_size"], method.drop_last, seed, rank, world, shuffle, neighbours)
-    factor = schedule(recipe["schedule"], order.steps)
+    if not recipe["schedule"]["epochs"]:
+        return Outcome()
+    return _Training(fabric, method, recipe, data, seed, state, checkpoint_minutes).run()
 
-    def rate(step: int) -> float:
-        return recipe["optimiser"]["lr"] * factor(step)
 
-    augment = Augment(recipe["augmentation"], normalisation)
-    optimiser = build_optimiser(recipe["optimiser"], method)
-    first_epoch, first_step, sums, spent = 0, 0, {}, 0.0
-    if (saved := state.load()) is not None:
+class _Training:
+    """One training: what stays the same throughout, and where it stands."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        method: Method,
+        recipe: Mapping[str, Any],
+        data: TrainingData,
+        seed: int,
+        state: ResumeState,
+        checkpoint_minutes: float,
+    ):
+        self.fabric, self.recipe, self.data, self.seed = fabric, recipe, data, seed
+        self.epochs, self.world = recipe["schedule"]["epochs"], fabric.world_size
+        shuffle, rank = recipe.get("shuffle", True), fabric.global_rank
+        rows, batch_size = len(data.images), recipe["batch_size"]
+        self.order = Order(rows, batch_size, method.drop_last, seed, rank, self.world, shuffle, data.neighbours)
+        self.factor = schedule(recipe["schedule"], self.order.steps)
+        self.augment = Augment(recipe["augmentation"], data.normalisation)
+        self.outcome = Outcome()
+        optimiser = build_optimiser(recipe["optimiser"], method)
+        self.first_epoch, self.first_step, self.spent = 0, 0, 0.0  # `spent`: seconds of this epoch before a kill
+        self.sums: dict[str, Tensor] = {}  # of this epoch's terms so far
+        self.taught = False  # whether any step of this epoch had something to learn from
+        self._resume(state.load(), method, optimiser)
+        self.method = method.to(fabric.device, memory_format=torch.channels_last)
+        self.wrapped, self.optimiser = fabric.setup(self.method, optimiser)
+        self.context = self._context()
+        self.saver = Saver(fabric, state, checkpoint_minutes)
+
+    def _resume(self, saved: dict[str, Any] | None, method: Method, optimiser: torch.optim.Optimizer) -> None:
+        """Take up a saved state, if there is one."""
+        if saved is None:
+            return
+        if len(saved["sums"]) != self.world:
+            raise StageError(
+                f"the saved state is of {len(saved['sums'])} processes, this run has {self.world}: run it with "
+                f"devices={len(saved['sums'])}, or delete the state to start anew"
+            )
         method.load_state_dict(saved["method"])
         optimiser.load_state_dict(saved["optimiser"])
-        first_epoch, first_step, spent = saved["epoch"], saved["step"], saved["spent"]
-        sums = dict(zip(saved["terms"], saved["sums"][rank], strict=True))
-        outcome.history, outcome.snapshots = saved["history"], saved["snapshots"]
-        if rank == 0:
-            print(f"resuming at epoch {first_epoch + 1}/{epochs}, step {first_step}", flush=True)
-        del saved
-    method = method.to(fabric.device, memory_format=torch.channels_last)
-    wrapped, optimiser = fabric.setup(method, optimiser)
-    context = Context(
-        epoch=0,
-        epochs=epochs,
-        rows=len(images),
-        clean=lambda rows: torch.cat(list(images.clean(rows, augment))),
-        seed=lambda *path: derive(seed, *path),
-        device=fabric.device,
-        steps=epochs * order.steps,
-        batch_size=recipe["batch_size"],
-    )
-    if watched is not None:
-        others, near = watched
-        context.watched = Watched(lambda: others.clean(torch.arange(len(others)), augment), near.to(fabric.device))
-    saver = _Saver(fabric, state, checkpoint_minutes)
+        self.first_epoch, self.first_step, self.spent = saved["epoch"], saved["step"], saved["spent"]
+        self.sums = dict(zip(saved["terms"], saved["sums"][self.fabric.global_rank], strict=True))
+        self.taught = saved["taught"]
+        self.outcome.history, self.outcome.snapshots = saved["history"], saved["snapshots"]
+        if self.fabric.is_global_zero:
+            print(f"resuming at epoch {self.first_epoch + 1}/{self.epochs}, step {self.first_step}", flush=True)
 
-    def reseed(*path: str | int) -> None:
-        if fabric.device.type == "cpu":
-            # torch.manual_seed also keeps a stack trace for a GPU not yet in use: 0.1 ms, twice a step.
-            torch.default_generator.manual_seed(derive(seed, *path))
+    def _context(self) -> Context:
+        images, seed = self.data.images, self.seed
+        context = Context(
+            epoch=0,
+            epochs=self.epochs,
+            rows=len(images),
+            clean=lambda rows: torch.cat(list(images.clean(rows, self.augment))),
+            seed=lambda *path: derive(seed, *path),
+            device=self.fabric.device,
+            steps=self.epochs * self.order.steps,
+            batch_size=self.recipe["batch_size"],
+        )
+        if self.data.watched is not None:
+            others, near = self.data.watched
+            context.watched = Watched(
+                lambda: others.clean(torch.arange(len(others)), self.augment), near.to(self.fabric.device)
+            )
+        return context
+
+    def run(self) -> Outcome:
+        """Train to the end, or to a failure that the outcome names."""
+        with progress(self.epochs, self.first_epoch, self.fabric.global_rank) as report, self.saver:
+            for epoch in range(self.first_epoch, self.epochs):
+                begun = time.perf_counter()
+                self._epoch(epoch, begun)
+                row = self._history_row(epoch, begun)
+                self.outcome.history.append(row)
+                report(row)
+                if epoch + 1 in self.recipe.get("snapshots", ()):
+                    self.outcome.snapshots |= _snapshot(self.method, self.context)
+                if self._failed(row) or self.method.finished:
+                    break
+                self.first_step, self.sums, self.spent, self.taught = 0, {}, 0.0, False
+                if self.saver.due() and epoch + 1 < self.epochs:
+                    self.saver.save(self._state(epoch + 1, 0, time.perf_counter()))
+        return self.outcome
+
+    def _epoch(self, epoch: int, begun: float) -> None:
+        """All steps of an epoch, and the method's work before and after them."""
+        self.context.epoch = epoch
+        if self.first_step == 0:
+            self._reseed("before_epoch", epoch)
+            self.method.before_epoch(self.context)
+        self.method.train()
+        views, clean = self.method.views, self.method.clean_view
+        for step, batch in self.data.images.epoch(self.order, epoch, self.first_step, self.augment, views, clean):
+            self._step(epoch, step, batch)
+            if self.saver.due():
+                self.saver.save(self._state(epoch, step + 1, begun))
+        self._reseed("after_epoch", epoch)
+        self.method.after_epoch(self.context)
+
+    def _step(self, epoch: int, step: int, batch: Batch) -> None:
+        """One step of the optimiser. A batch with nothing to learn from changes nothing but the method's counters."""
+        position = epoch * self.order.steps + step
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._rate(position) * group.get("scale", 1.0)
+        self.context.step = position
+        self._reseed("before_step", epoch, step)
+        self.method.before_step(self.context)
+        self._reseed("step", epoch, step)  # dropout and whatever else a method draws
+        batch.views = [view.contiguous(memory_format=torch.channels_last) for view in batch.views]
+        batch.labels = self.data.images.labels[batch.index] if self.method.uses_labels else None
+        statistics = _batch_norm_buffers(self.method) if self.method.may_be_empty else {}
+        terms = self.wrapped(batch)
+        weights = self.recipe["weights"]
+        total = sum(weights[name] * value for name, value in terms.items() if weights[name] != 0)
+        if self.method.may_be_empty and self.method.empty():
+            # Even without a gradient an optimiser would move every weight, by its decay and its momentum.
+            for buffer, before in statistics.items():
+                buffer.copy_(before)
         else:
-            torch.manual_seed(derive(seed, *path))
+            self.optimiser.zero_grad(set_to_none=True)
+            self.fabric.backward(total)
+            self.optimiser.step()
+            self.method.after_step()
+            self.taught = True
+        for name, value in (("total", total), *terms.items()):
+            self.sums[name] = self.sums.get(name, 0.0) + value.detach().double()
 
-    def snapshot(epoch: int, step: int, sums: Mapping[str, Tensor], begun: float) -> dict[str, Any]:
+    def _rate(self, step: int) -> float:
+        return self.recipe["optimiser"]["lr"] * self.factor(step)
+
+    def _history_row(self, epoch: int, begun: float) -> dict[str, float]:
+        """Mean terms of the epoch over all steps and processes, rate, the method's statistics, time."""
+        means = self.fabric.all_gather(_stacked(self.sums)).view(self.world, -1).mean(0) / self.order.steps
+        seconds = self.spent + time.perf_counter() - begun
+        row = {"epoch": epoch + 1, **dict(zip(self.sums, means.tolist(), strict=True))}
+        # Asked for, not kept from the last step: a run may resume after it.
+        row |= {"lr": self._rate((epoch + 1) * self.order.steps - 1), **self.method.statistics()}
+        if chance := self.method.chance():
+            near = [abs(row[name] - value) < AT_CHANCE * value for name, value in chance.items()]
+            row["at_chance"] = float(any(near))
+        return row | {"seconds": round(seconds, 3), "images_per_s": round(self.order.used / seconds, 1)}
+
+    def _failed(self, row: dict[str, float]) -> bool:
+        """Whether the epoch ended the training: a term that is not finite, or not one step with something to learn."""
+        bad = [name for name in row if not math.isfinite(row[name])]
+        if bad:
+            # The total is bad whenever a term is: name the term.
+            term = next((name for name in bad if name != "total"), bad[0])
+            self.outcome.diverged = {"epoch": row["epoch"], "term": term}
+        elif not self.taught:
+            self.outcome.untaught = {"epoch": row["epoch"], "steps": self.order.steps}
+        return bool(bad) or not self.taught
+
+    def _state(self, epoch: int, step: int, begun: float) -> dict[str, Any]:
+        """Everything that a run which goes on from here needs."""
         return {
-            "method": method.state_dict(),
-            "optimiser": optimiser.state_dict(),
+            "method": self.method.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
             "epoch": epoch,
             "step": step,
-            "terms": list(sums),
-            "sums": fabric.all_gather(_stacked(sums)).view(world, -1).cpu(),  # every process's own
-            "spent": spent + time.perf_counter() - begun,
-            "history": outcome.history,
-            "snapshots": outcome.snapshots,
+            "terms": list(self.sums),
+            "sums": self.fabric.all_gather(_stacked(self.sums)).view(self.world, -1).cpu(),  # every process's own
+            "taught": self.taught,
+            "spent": self.spent + time.perf_counter() - begun,
+            "history": self.outcome.history,
+            "snapshots": self.outcome.snapshots,
         }
 
-    with _progress(epochs, first_epoch, rank) as report, saver:
-        for epoch in range(first_epoch, epochs):
-            begun = time.perf_counter()
-            context.epoch = epoch
-            if first_step == 0:
-                reseed("before_epoch", epoch)
-                method.before_epoch(context)
-            method.train()
-            for step, batch in images.epoch(order, epoch, first_step, augment, method.views, method.clean_view):
-                for group in optimiser.param_groups:
-                    group["lr"] = rate(epoch * order.steps + step) * group.get("scale", 1.0)
-                context.step = epoch * order.steps + step
-                reseed("before_step", epoch, step)
-                method.before_step(context)
-                reseed("step", epoch, step)  # dropout and whatever else a method draws
-                batch.views = [view.contiguous(memory_format=torch.channels_last) for view in batch.views]
-                batch.labels = images.labels[batch.index] if method.uses_labels else None
-                terms = wrapped(batch)
-                total = sum(weights[name] * value for name, value in terms.items() if weights[name] != 0)
-                optimiser.zero_grad(set_to_none=True)
-                fabric.backward(total)
-                optimiser.step()
-                method.after_step()
-                for name, value in (("total", total), *terms.items()):
-                    sums[name] = sums.get(name, 0.0) + value.detach().double()
-                if saver.due():
-                    saver.save(snapshot(epoch, step + 1, sums, begun))
-            reseed("after_epoch", epoch)
-            method.after_epoch(context)
-            means = fabric.all_gather(_stacked(sums)).view(world, -1).mean(0) / order.steps
-            seconds = spent + time.perf_counter() - begun
-            row = {"epoch": epoch + 1, **dict(zip(sums, means.tolist(), strict=True))}
-            # Asked for, not kept from the last step: a run may resume after it.
-            row |= {"lr": rate((epoch + 1) * order.steps - 1), **method.statistics()}
-            if chance := method.chance():
-                near = [abs(row[name] - value) < AT_CHANCE * value for name, value in chance.items()]
-                row["at_chance"] = float(any(near))
-            row |= {
-                "seconds": round(seconds, 3),
-                "images_per_s": round(order.used / seconds, 1),
-            }
-            outcome.history.append(row)
-            report(row)
-            if epoch + 1 in recipe.get("snapshots", ()):
-                outcome.snapshots |= _snapshot(method, context)
-            first_step, sums, spent = 0, {}, 0.0
-            bad = [name for name in row if not math.isfinite(row[name])]
-            if bad:
-                # The total is bad whenever a term is: name the term.
-                outcome.diverged = {"epoch": epoch + 1, "term": next((n for n in bad if n != "total"), bad[0])}
-                break
-            if method.finished:
-                break
-            if saver.due() and epoch + 1 < epochs:
-                saver.save(snapshot(epoch + 1, 0, {}, time.perf_counter()))
-    return outcome
+    def _reseed(self, *path: str | int) -> None:
+        """Seed torch's global generator for the purpose that `path` names."""
+        if self.fabric.device.type == "cpu":
+            # torch.manual_seed also keeps a stack trace for a GPU not yet in use: 0.1 ms, twice a step.
+            torch.default_generator.manual_seed(derive(self.seed, *path))
+        else:
+            torch.manual_seed(derive(self.seed, *path))
 
 
 @torch.no_grad()
@@ -199,71 +273,7 @@ def _stacked(sums: Mapping[str, Tensor]) -> Tensor:
     return torch.stack(list(sums.values())) if sums else torch.zeros(0)
 
 
-class _Saver:
-    """Decides when state is due: every so many minutes, or at once when the cluster asks the process to end."""
-
-    def __init__(self, fabric: Fabric, state: ResumeState, minutes: float):
-        self.fabric, self.state, self.seconds = fabric, state, minutes * 60
-        self.last, self.terminated, self.ending = time.monotonic(), False, False
-
-    def due(self) -> bool:
-        """The same answer in every process: saving is a joint step."""
-        wishes = torch.tensor([self.terminated, time.monotonic() - self.last >= self.seconds], dtype=torch.int32)
-        if self.fabric.world_size > 1:
-            wishes = self.fabric.all_reduce(wishes.to(self.fabric.device), reduce_op="sum").cpu()
-        self.ending = bool(wishes[0])
-        return bool(wishes.any())
-
-    def save(self, snapshot: dict[str, Any]) -> None:
-        if self.fabric.is_global_zero:
-            self.state.save(snapshot)
-        self.fabric.barrier()
-        self.last = time.monotonic()
-        if self.ending:
-            print("terminated: state saved, the next run goes on from here", file=sys.stderr, flush=True)
-            raise SystemExit(PREEMPTED)
-
-    def __enter__(self) -> None:
-        def on_term(*_: Any) -> None:
-            self.terminated = True
-
-        self.before = signal.signal(signal.SIGTERM, on_term)
-
-    def __exit__(self, *_: Any) -> None:
-        signal.signal(signal.SIGTERM, self.before)
-
-
-@contextmanager
-def _progress(epochs: int, done: int, rank: int) -> Iterator:
-    """A bar with remaining time on a terminal, one plain line per epoch (at most about 20 in all) elsewhere."""
-    if rank:
-        yield lambda row: None
-        return
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
-
-        with Progress(*Progress.get_default_columns()[:-1], TimeRemainingColumn(), TimeElapsedColumn()) as bar:
-            task = bar.add_task("training", total=epochs, completed=done)
-            yield lambda row: bar.update(task, advance=1, description=f"total {row['total']:.4f}")
-        return
-    begun, every = time.monotonic(), max(1, epochs // 20)
-
-    def line(row: Mapping[str, float]) -> None:
-        epoch = int(row["epoch"])
-        if epoch % every and epoch != epochs and math.isfinite(row["total"]):
-            return
-        left = (time.monotonic() - begun) / (epoch - done) * (epochs - epoch)
-        rest = " ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in ("epoch", "seconds"))
-        print(f"epoch {epoch}/{epochs} {rest} left {left:.0f} s", flush=True)
-
-    yield line
-
-
-def history_csv(history: list[dict[str, float]]) -> str:
-    """The history as CSV text; floats are written so that reading them gives the same bits."""
-    columns = list(dict.fromkeys(name for row in history for name in row)) or ["epoch"]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([{name: repr(value) for name, value in row.items()} for row in history])
-    return text.getvalue()
+def _batch_norm_buffers(method: nn.Module) -> dict[Tensor, Tensor]:
+    """Every running statistic of batch norm, and a copy of what it is now."""
+    layers = [module for module in method.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    return {buffer: buffer.clone() for layer in layers for buffer in layer.buffers()}
