@@ -1,5 +1,6 @@
-"""What is refused before any job exists: unknown names, rows that do not say what they show, runs that their data set does
-not allow.
+"""What is refused before any job exists.
+
+Unknown names, rows that do not say what they show, and runs that their data set does not allow.
 """
 
 from collections.abc import Iterable, Mapping
@@ -82,8 +83,8 @@ def _rows(spec: Mapping[str, Any], run: Run, splits: list[str], use: str) -> int
     for split in splits:
         if split not in sizes:
             raise ConfigError(
-                f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does not have "
-                f"(it has {', '.join(sizes)}); choose another protocol for it"
+                f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does not "
+                f"have (it has {', '.join(sizes)}); choose another protocol for it"
             )
     return sum(sizes[split] for split in splits)
 
@@ -98,6 +99,6 @@ def _check_several_labels(run: Run, recipe: Mapping[str, Any], assigners: Iterab
         unable.append(f"method {recipe['method']}")
     if unable:
         raise ConfigError(
-            f"data set {run.dataset!r}: its images have several labels, which {unable[0]!r} cannot use; ask for a probe "
-            f"of {', '.join(able)}"
+            f"data set {run.dataset!r}: its images have several labels, which {unable[0]!r} cannot use; ask for a "
+            f"probe of {', '.join(able)}"
         )

@@ -1,7 +1,7 @@
 """The plan: what the Snakefile asks of the ground floor. It checks a suite's configuration and answers for every job.
 
-Pure configuration work without torch or Snakemake. The tables' plan files tell the table stage what to expect, and so let
-it name results that a lost or bypassed workflow state left stale (pipeline/record.py).
+Pure configuration work without torch or Snakemake. The tables' plan files tell the table stage what to expect, and so
+let it name results that a lost or bypassed workflow state left stale (pipeline/record.py).
 """
 
 import json

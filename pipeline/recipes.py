@@ -1,8 +1,8 @@
 """Recipes: how one trained model comes about, resolved from config/ to one flat, checked dictionary.
 
-A recipe's values come in layers, from the family that a data set names (config/families: network, views, optimiser) up to
-the suite's overrides. A recipe lists the families it has settings for; on a data set of any other family it is refused
-before a job exists, so no value of one kind of data ever serves another by accident. Needs no torch.
+A recipe's values come in layers, from the family that a data set names (config/families: network, views, optimiser) up
+to the suite's overrides. A recipe lists the families it has settings for; on a data set of any other family it is
+refused before a job exists, so no value of one kind of data ever serves another by accident. Needs no torch.
 """
 
 import ast
@@ -66,9 +66,11 @@ def _check(recipe: dict[str, Any], where: str) -> None:
 
 
 def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> list[Layer]:
-    """The sources of a recipe's values for a data set, lowest first: the family's defaults; of the files that the recipe
-    extends and of the recipe itself what holds everywhere, what holds for the family, what holds for the data set; the
-    same three of the variant; the overrides of "*", of the recipe and of the variant.
+    """The sources of a recipe's values for a data set, lowest first.
+
+    The family's defaults; of the files that the recipe extends and of the recipe itself what holds everywhere, what
+    holds for the family, what holds for the data set; the same three of the variant; the overrides of "*", of the
+    recipe and of the variant.
     """
     stem, _, variant = name.partition("-")
     catalogue.require("recipe", stem, [path.stem for path in (catalogue.CONFIG / "recipes").glob("*.yaml")])
@@ -181,8 +183,8 @@ def _network(
     for key, value in said["network"].items():
         if key not in TREATMENTS and base.get(key) != value:
             raise ConfigError(
-                f"{where}: network.{key}: {value!r}, but the base {merged['base']['recipe']!r} has {base.get(key)!r} on "
-                f"data set {dataset!r}; leave the key out, the recipe takes the network of its base"
+                f"{where}: network.{key}: {value!r}, but the base {merged['base']['recipe']!r} has {base.get(key)!r} "
+                f"on data set {dataset!r}; leave the key out, the recipe takes the network of its base"
             )
     return base | {key: value for key, value in network.items() if key in TREATMENTS}
 

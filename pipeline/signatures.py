@@ -1,8 +1,8 @@
 """What a file of a wing declares (a method, assigner, probe or figure), read from its source and never imported.
 
-The ground floor checks configuration before any job starts and on machines without torch, so it reads the typed fields of
-the file's `Settings` dataclass, and literals such as `terms`, from the syntax tree. The file that uses a setting is the
-file that declares it: there is no list of settings anywhere else.
+The ground floor checks configuration before any job starts and on machines without torch, so it reads the typed fields
+of the file's `Settings` dataclass, and literals such as `terms`, from the syntax tree. The file that uses a setting is
+the file that declares it: there is no list of settings anywhere else.
 """
 
 import ast
@@ -17,7 +17,7 @@ from pipeline.catalogue import ConfigError, suggestion
 
 @dataclass(frozen=True)
 class Signature:
-    """`settings`: field -> annotation; `optional`: fields that have a default; `literals`: class or module constants."""
+    """`settings`: field -> annotation; `optional`: fields with a default; `literals`: class or module constants."""
 
     settings: Mapping[str, str]
     optional: frozenset[str]

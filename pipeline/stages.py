@@ -1,7 +1,7 @@
 """What each stage of a run gets, and what its record must say: code, settings, inputs, seed, and their fingerprint.
 
-One method per stage. The stage itself makes the same record of what it really ran (pipeline/record.py); a table compares
-the two. A change in any of the four makes the stage, and all that it feeds, stale.
+One method per stage. The stage itself makes the same record of what it really ran (pipeline/record.py); a table
+compares the two. A change in any of the four makes the stage, and all that it feeds, stale.
 """
 
 import functools
@@ -27,7 +27,7 @@ class Stage:
 def _stage(
     kind: str, roots: tuple[str, ...], settings: dict[str, Any], inputs: Mapping[str, str], seed: int | None
 ) -> Stage:
-    """`roots`: modules whose code, with all they import, counts. What is loaded by name at run time must be among them."""
+    """`roots`: modules whose code, with all they import, counts; what is loaded by name at run time is among them."""
     code = code_version(*roots)
     return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
 

@@ -1,4 +1,4 @@
-"""Table plans: all that the table stage needs to know, which runs stand behind each row and what their records must say."""
+"""Table plans: what the table stage must know, which runs stand behind each row and what their records must say."""
 
 import csv
 from typing import Any

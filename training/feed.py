@@ -165,8 +165,9 @@ class Files:
 
 @dataclass
 class _Decoder(torch.utils.data.Dataset):
-    """row -> uint8 [views, 3, S, S]: random crops, or centre crops where the recipe crops nothing; at least one; `clean`
-    adds a centre crop.
+    """row -> uint8 [views, 3, S, S]: random crops, or centre crops where the recipe crops nothing; at least one.
+
+    `clean` adds a centre crop.
     """
 
     root: Path

@@ -37,7 +37,7 @@ class Inputs:
 
 
 def read_inputs(given: argparse.Namespace) -> Inputs:
-    """Read what the command line of stage `train` names. Raises StageError for what is missing, unasked or of other data."""
+    """Read what the command line of stage `train` names; StageError for what is missing or of other data."""
     data = open_prepared(given.data)
     recipe = resolve_or_json(given.recipe, data.card["name"])
     protocol_name, protocol = entry_or_json("protocol", given.protocol)

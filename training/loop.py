@@ -43,7 +43,7 @@ class Outcome:
 class TrainingData:
     """What a training reads: its images, how they are normalised, and mined neighbours where the recipe asks for them.
 
-    `neighbours` [N, k]: rows that may be each row's partner. `watched`: images that train nothing, and their neighbours.
+    `neighbours` [N, k]: rows that may be each row's partner. `watched`: images that train nothing, and their own.
     """
 
     images: Images | Files

@@ -78,7 +78,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def launch(device: str, devices: int, precision: str) -> Fabric:
-    """Fabric on the device, in the precision, with so many processes; starts the others, each of which runs this program."""
+    """Fabric on the device, in the precision; starts the other processes, each of which runs this program."""
     fabric = Fabric(
         accelerator=device,
         devices=devices,

@@ -1,0 +1,192 @@
+"""What a run would be made of: every value of a recipe on a data set, with the file it comes from and that file's comment.
+
+python -m pipeline.show mixem cifar10
+python -m pipeline.show mixem cifar10 --diff simclr          # only what differs from another recipe
+python -m pipeline.show mixem digits_200 --suite smoke       # with a suite's overrides
+python -m pipeline.show --list                               # every name that config/ knows
+"""
+
+import argparse
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline import catalogue, recipes, wings
+from pipeline.record import run_stage
+
+Keys = tuple[str, ...]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", nargs="?", help="a recipe or variant: mixem, mixem-paper")
+    parser.add_argument("dataset", nargs="?", help="a data set of config/datasets")
+    parser.add_argument("--suite", help="take the overrides of this suite")
+    parser.add_argument("--diff", metavar="RECIPE", help="show only what differs from this recipe on the data set")
+    parser.add_argument("--list", action="store_true", help="name everything there is, one line each")
+    given = parser.parse_args()
+    if given.list:
+        lines = listing()
+    elif not (given.recipe and given.dataset):
+        parser.error("give a recipe and a data set, or --list")
+    else:
+        overrides = suite_overrides(given.suite) if given.suite else None
+        lines = shown(given.recipe, given.dataset, overrides)
+        if given.diff:
+            lines = difference(given.recipe, given.diff, given.dataset, overrides)
+    print("\n".join(lines))
+
+
+def shown(name: str, dataset: str, overrides: Mapping[str, Any] | None = None) -> list[str]:
+    """A line for each value of the resolved recipe: key, value, where it stands, its comment."""
+    resolved = recipes.resolve(name, dataset, overrides)
+    sources = origins(name, dataset, overrides)
+    rows = []
+    for keys, value in leaves({key: value for key, value in resolved.items() if key != "name"}):
+        rows.append((".".join(keys), _text(value), _source(keys, resolved, sources, dataset, overrides)))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return [f"{key:<{widths[0]}}  {value:<{min(widths[1], 40)}}  {source}".rstrip() for key, value, source in rows]
+
+
+def difference(first: str, second: str, dataset: str, overrides: Mapping[str, Any] | None = None) -> list[str]:
+    """A line for each value that two recipes do not share on a data set: key, the first's, the second's."""
+    one, two = (dict(leaves(recipes.resolve(name, dataset, overrides))) for name in (first, second))
+    lines = []
+    for keys in [*one, *(keys for keys in two if keys not in one)]:
+        if keys != ("name",) and (keys not in one or keys not in two or one[keys] != two[keys]):
+            values = [_text(side[keys]) if keys in side else "-" for side in (one, two)]
+            lines.append(f"{'.'.join(keys)}: {values[0]} | {values[1]}")
+    return [f"{first} | {second} on {dataset}", *(lines or ["no difference"])]
+
+
+def listing() -> list[str]:
+    """Every name that config/ and the wings know, one line each with its title or first comment."""
+    lines = []
+    for kind in ("data set", "family", "augmentation", "protocol", "table", "figure", "assigner", "probe", "metric"):
+        lines.append(f"{kind}s:".replace("familys", "families"))
+        for name in catalogue.names(kind):
+            place = catalogue.CONFIG / catalogue.KINDS[kind][0]
+            file, keys = (place, (name,)) if place.suffix else (place / f"{name}.yaml", ())
+            title = catalogue.entry(kind, name).get("title") or _comment(file, keys)
+            lines.append(f"  {name:<28} {title}".rstrip())
+    lines.append("recipes:")
+    for name in recipes.names():
+        stem, _, variant = name.partition("-")
+        file = catalogue.CONFIG / "recipes" / f"{stem}.yaml"
+        lines.append(f"  {name:<28} {_comment(file, ('variants', variant) if variant else ())}".rstrip())
+    lines.append("suites:")
+    for file in sorted((catalogue.CONFIG / "suites").glob("*.yaml")):
+        lines.append(f"  {file.stem:<28} {_comment(file, ())}".rstrip())
+    for wing in wings.FOLDERS:
+        lines.append(f"algorithms in {wings.FOLDERS[wing]}: {', '.join(wings.wing_names(wing))}")
+    return lines
+
+
+def suite_overrides(name: str) -> dict[str, Any]:
+    """The overrides of a suite of config/suites."""
+    folder = catalogue.CONFIG / "suites"
+    catalogue.require("suite", name, [path.stem for path in folder.glob("*.yaml")])
+    return catalogue.read_yaml(folder / f"{name}.yaml").get("overrides", {})
+
+
+def origins(
+    name: str, dataset: str, overrides: Mapping[str, Any] | None = None
+) -> dict[Keys, tuple[Path | None, Keys]]:
+    """Key of the resolved recipe -> (file, keys that lead to the value there) of the layer that gave it last."""
+    sources: dict[Keys, tuple[Path | None, Keys]] = {}
+    for layer in recipes.layers(name, dataset, overrides):
+        for keys, _ in leaves(layer.content):
+            sources[keys] = layer.file, (*layer.keys, *keys)
+    return sources
+
+
+def _source(
+    keys: Keys,
+    resolved: Mapping[str, Any],
+    sources: Mapping[Keys, tuple[Path | None, Keys]],
+    dataset: str,
+    overrides: Mapping[str, Any] | None,
+) -> str:
+    """File and comment of one value."""
+    if keys[0] == "network" and keys[1] not in recipes.TREATMENTS and resolved.get("base"):
+        base = resolved["base"]["recipe"]
+        own = origins(base, resolved["base"].get("dataset", dataset), overrides)
+        return f"as its base {base}: {_place(keys, own)}"
+    return _place(keys, sources)
+
+
+def _place(keys: Keys, sources: Mapping[Keys, tuple[Path | None, Keys]]) -> str:
+    if keys not in sources:
+        return ""
+    file, path = sources[keys]
+    if file is None:
+        return ".".join(path[:2])
+    where = str(file.relative_to(catalogue.CONFIG.parent))
+    if keys[0] == "augmentation" and (preset := _preset(file, path)):
+        where += f" -> config/augmentations/{preset}.yaml"
+    comment = _comment(file, path)
+    return f"{where}  # {comment}" if comment else where
+
+
+def _preset(file: Path, path: Keys) -> str:
+    """The preset that the layer's augmentation names, unless the layer itself writes the value."""
+    value: Any = catalogue.read_yaml(file)
+    for key in path[: path.index("augmentation") + 1]:
+        value = value.get(key, {}) if isinstance(value, Mapping) else {}
+    if isinstance(value, str):
+        return value
+    inside = path[path.index("augmentation") + 1]
+    return value.get("preset", "") if isinstance(value, Mapping) and inside not in value else ""
+
+
+def leaves(content: Mapping[str, Any], before: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """(keys, value) of every value that is no mapping, or an empty one."""
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*before, key))
+        else:
+            yield (*before, key), value
+
+
+def _comment(file: Path, path: Keys) -> str:
+    """The comment on the line of a key, or of the nearest mapping above it that has one; of no key: the file's first."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if not path:
+        head = [line[1:].strip() for line in lines[:3] if line.startswith("#")]
+        return head[0] if head else ""
+    numbers = _lines_of(file, file.stat().st_mtime_ns)
+    for length in range(len(path), 0, -1):
+        number = numbers.get(path[:length])
+        if number is not None and " # " in lines[number]:
+            return lines[number].partition(" # ")[2].strip()
+    return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _lines_of(file: Path, _mtime: int) -> dict[Keys, int]:
+    """Keys -> line of every key of a YAML file; what an anchor brings stands where the anchor is."""
+    numbers: dict[Keys, int] = {}
+
+    def visit(node: yaml.Node, before: Keys) -> None:
+        if not isinstance(node, yaml.MappingNode):
+            return
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                visit(value, before)
+            else:
+                numbers[(*before, key.value)] = key.start_mark.line
+                visit(value, (*before, key.value))
+
+    visit(yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), ())
+    return numbers
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None or value == {} else str(value)
+
+
+if __name__ == "__main__":
+    run_stage(main)
