@@ -1,4 +1,4 @@
-"""What a run would be made of: every value of a recipe on a data set, with the file it comes from and that file's comment.
+"""What a run would be made of: every value of a recipe on a data set, the file it comes from and its comment there.
 
 python -m pipeline.show mixem cifar10
 python -m pipeline.show mixem cifar10 --diff simclr          # only what differs from another recipe
@@ -152,7 +152,7 @@ def leaves(content: Mapping[str, Any], before: Keys = ()) -> Iterator[tuple[Keys
 
 
 def _comment(file: Path, path: Keys) -> str:
-    """The comment on the line of a key, or of the nearest mapping above it that has one; of no key: the file's first."""
+    """The comment on the line of a key or of the nearest mapping above it; without keys, the file's first."""
     lines = file.read_text(encoding="utf-8").splitlines()
     if not path:
         head = [line[1:].strip() for line in lines[:3] if line.startswith("#")]

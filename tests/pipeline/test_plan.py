@@ -4,7 +4,8 @@ import pytest
 
 from pipeline import catalogue
 from pipeline.catalogue import ConfigError
-from pipeline.plan import Plan, Run
+from pipeline.plan import Plan
+from pipeline.runs import Neighbours, Run
 
 
 def config(**changes):
@@ -15,16 +16,16 @@ def config(**changes):
 def test_every_suite_is_valid():
     for path in (catalogue.CONFIG / "suites").glob("*.yaml"):
         suite = catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | catalogue.read_yaml(path)
-        assert Plan(suite).runs()
+        assert Plan(suite).runs.all()
 
 
 def test_runs_include_bases_once():
     plan = Plan(config(tables=["table2"], seeds=[0, 1]))
-    runs = plan.runs()
+    runs = plan.runs.all()
     assert len(runs) == len(set(runs))
     assert Run("digits_200", "full", "simclr_base", 1) in runs
-    assert plan.base(Run("digits_200", "full", "mixem", 1)) == Run("digits_200", "full", "simclr_base", 1)
-    assert plan.assigners(Run("digits_200", "full", "mixem", 1)) == ("argmax", "kmeans_components")
+    assert plan.runs.base(Run("digits_200", "full", "mixem", 1)) == Run("digits_200", "full", "simclr_base", 1)
+    assert plan.runs.assigners(Run("digits_200", "full", "mixem", 1)) == ("argmax", "kmeans_components")
 
 
 @pytest.mark.parametrize(
@@ -55,8 +56,8 @@ def test_bad_configuration_is_named(changes, message):
     [
         ({"recipe": "mixen", "assigner": "kmeans"}, "unknown recipe in .* 'mixen'; did you mean 'mixem'"),
         ({"recipe": "mixem", "assigner": "kmean"}, "unknown assigner in .* 'kmean'; did you mean 'kmeans'"),
-        ({"recipe": "mixem", "evaluation": "lineal"}, "unknown evaluation in .* 'lineal'; did you mean 'linear'"),
-        ({"recipe": "mixem"}, "exactly one of assigner and evaluation"),
+        ({"recipe": "mixem", "probe": "lineal"}, "unknown probe in .* 'lineal'; did you mean 'linear'"),
+        ({"recipe": "mixem"}, "exactly one of assigner and probe"),
         ({}, "neither a recipe nor reported values"),
         ({"reported": "NOBODY"}, "unknown reported method in .* 'NOBODY'"),
         ({"recipe": "mixem", "asigner": "kmeans"}, "unknown key 'asigner'; did you mean 'assigner'"),
@@ -109,34 +110,47 @@ def test_yaml_keys_that_stand_twice_are_an_error(tmp_path):
 
 def test_a_table_may_have_its_own_data_sets_and_protocols():
     plan = Plan(config(tables=["dcrl_table2", "mixem_table4"], datasets=["stl10", "cifar10"], seeds=[0], overrides={}))
-    paths = {run.path for run in plan.runs()}
+    paths = {run.path for run in plan.runs.all()}
     assert "runs/mnist_full/holdout/dcrl/seed0" in paths
     assert "runs/stl10/unlabeled/mixem/seed0" in paths
     assert not any(
         path.startswith(("runs/cifar10/unlabeled", "runs/stl10/holdout", "runs/stl10/full/dcrl")) for path in paths
     )
     run = Run("mnist_full", "holdout", "dcrl", 0)
-    assert plan.stage("assign/argmax", run).settings["protocol"]["seen"] == ["fit"]
-    assert plan.base(run) == Run("mnist_full", "holdout", "autoencoder", 0)
+    assert plan.stages.assign(run, "argmax").settings["protocol"]["seen"] == ["fit"]
+    assert plan.runs.base(run) == Run("mnist_full", "holdout", "autoencoder", 0)
 
 
 def test_a_base_may_come_from_another_data_set():
     plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
     run = Run("mnist_test", "all", "dcrl-ae_full", 0)
-    assert plan.base(run) == Run("mnist_full", "all", "autoencoder", 0)
+    assert plan.runs.base(run) == Run("mnist_full", "all", "autoencoder", 0)
+
+
+def test_numbers_in_overrides_are_read_as_recipes_read_them():
+    """Snakemake's own YAML reader takes 1e6 for text."""
+    plan = Plan(config(overrides={"*": {"batch_size": 64}, "mixem": {"optimiser": {"lr": "1e6", "weight_decay": "1e-3"}}}))
+    optimiser = plan.runs.recipe(Run("digits_200", "full", "mixem", 0))["optimiser"]
+    assert optimiser["lr"] == 1e6
+    assert optimiser["weight_decay"] == 1e-3
+
+
+def test_a_recipe_without_settings_is_refused_before_any_job():
+    with pytest.raises(ConfigError, match="recipe 'simclr' has no settings for data set 'pendigits'"):
+        Plan(config(datasets=["pendigits"], tables=["table2"]))
 
 
 def test_photographs_replace_the_network_of_digits():
     plan = Plan(config(tables=["table2"], overrides={}, datasets=["digits"]))
-    network = plan.recipe(Run("stl10", "full", "mixem", 0))["network"]
+    network = plan.runs.recipe(Run("stl10", "full", "mixem", 0))["network"]
     assert network == {"backbone": "resnet18", "stem": "imagenet"}
-    assert plan.recipe(Run("digits", "full", "mixem", 0))["network"]["backbone"] == "convnet"
+    assert plan.runs.recipe(Run("digits", "full", "mixem", 0))["network"]["backbone"] == "convnet"
 
 
 def test_bases_of_bases_are_runs_too(monkeypatch):
     plan = Plan(config(tables=["table2"], seeds=[0]))
-    monkeypatch.setattr(plan, "row_runs", lambda table, row: [Run("digits_200", "full", "finetune", 0)])
-    assert [run.recipe for run in plan.runs()] == ["simclr_base", "simclr", "finetune"]
+    monkeypatch.setattr(plan.runs, "of_row", lambda table, row: [Run("digits_200", "full", "finetune", 0)])
+    assert [run.recipe for run in plan.runs.all()] == ["simclr_base", "simclr", "finetune"]
 
 
 def test_scored_images_are_mined_only_where_a_recipe_watches_them():
@@ -144,9 +158,9 @@ def test_scored_images_are_mined_only_where_a_recipe_watches_them():
     plain, watching = (Run("digits_200", "full", name, 0) for name in ("scan", "scan-test_unsup"))
     assert plan.neighbour_files(plain, "watched") == []
     files = plan.neighbour_files(watching, "watched")
-    assert files[0].endswith("simclr_base/seed0/neighbours/z5-test.npz")
+    assert files[0].endswith("simclr_base/seed0/neighbours/z-5-test.npz")
     assert plan.neighbour_files(watching, "neighbours") == plan.neighbour_files(plain, "neighbours")
-    assert "score" not in plan.stage("train", plain).settings["protocol"]
-    assert plan.stage("train", watching).settings["protocol"]["score"] == ["test"]
-    base = plan.base(watching)
-    assert plan.stage("mine/z5-test", base).settings == {"array": "z", "count": 5, "splits": ["test"]}
+    assert "score" not in plan.stages.train(plain).settings["protocol"]
+    assert plan.stages.train(watching).settings["protocol"]["score"] == ["test"]
+    base = plan.runs.base(watching)
+    assert plan.stages.mine(base, Neighbours("z", 5, ("test",))).settings == {"array": "z", "count": 5, "splits": ["test"]}

@@ -1,0 +1,79 @@
+"""Every recipe on every data set of every suite: it resolves, builds, and takes up the weights of its base."""
+
+import json
+
+import pytest
+import torch
+
+from methods.method import DataFacts, build_method
+from pipeline import catalogue, recipes
+from pipeline.plan import Plan
+from pipeline.runs import Run
+from training.optimisers import build_optimiser, schedule
+from training.weights import inherit
+
+DEFAULT = catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
+SUITES = {path.stem: DEFAULT | catalogue.read_yaml(path) for path in (catalogue.CONFIG / "suites").glob("*.yaml")}
+
+
+def pairs():
+    """(suite, run) of every distinct resolved recipe of every suite, each once."""
+    seen = {}
+    for name, suite in {"default": DEFAULT, **SUITES}.items():
+        plan = Plan(suite)
+        for run in plan.runs.all():
+            recipe = plan.runs.recipe(run)
+            seen.setdefault((run.dataset, json.dumps(recipe, sort_keys=True)), (name, plan, run))
+    return list(seen.values())
+
+
+def facts(dataset):
+    spec = catalogue.entry("data set", dataset)
+    return DataFacts(spec["classes"], tuple(spec["shape"]), min(sum(spec["splits"].values()), 70000))
+
+
+@pytest.fixture(scope="module")
+def built():
+    """Built methods by (data set, recipe as JSON), on the meta device: shapes without memory."""
+    return {}
+
+
+def build(built, recipe, dataset):
+    key = (dataset, json.dumps(recipe, sort_keys=True))
+    if key not in built:
+        with torch.device("meta"):
+            built[key] = build_method(recipe, facts(dataset))
+    return built[key]
+
+
+@pytest.mark.parametrize(("suite", "plan", "run"), [pytest.param(*pair, id=f"{pair[0]}-{pair[2].dataset}-{pair[2].recipe}") for pair in pairs()])
+def test_every_recipe_of_every_suite_builds_and_fits_its_base(suite, plan, run, built):
+    recipe = plan.runs.recipe(run)
+    method = build(built, recipe, run.dataset)
+    assert {name for name in recipe["weights"]} == set(method.terms)
+    if recipe["schedule"]["epochs"]:
+        build_optimiser(recipe["optimiser"], method)
+        assert schedule(recipe["schedule"], 10)(0) > 0
+    base = plan.runs.base(run)
+    if base is not None:
+        weights = build(built, plan.runs.recipe(base), base.dataset).state_dict()
+        inherit(method, weights, f"base of {run.recipe}")
+
+
+def test_split_and_plain_batch_norm_take_up_each_other():
+    """finetune-moco and cdc_selflabel: split statistics become their mean; plain ones go to every part."""
+    split = recipes.resolve("moco_base", "digits")
+    plain = recipes.resolve("finetune-moco", "digits")
+    torch.manual_seed(0)
+    base = build_method(split, facts("digits"))
+    for name, buffer in base.backbone.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.copy_(torch.rand_like(buffer))
+    method = build_method(plain, facts("digits"))
+    inherit(method, base.state_dict(), "base")
+    x = torch.randn(5, 1, 8, 8)
+    assert torch.allclose(method.eval().backbone(x), base.eval().backbone(x), atol=1e-6)
+    back = build_method(split, facts("digits"))
+    inherit(back, method.state_dict(), "base")
+    assert torch.allclose(back.eval().backbone(x), method.backbone(x), atol=1e-6)
+    assert Run  # the suites' runs above are of this type
