@@ -75,7 +75,7 @@ def check_run(
         wrong = [*assigners] + [
             name for name in evaluations if catalogue.entry("evaluation", name)["algorithm"] not in FOR_SEVERAL_LABELS
         ]
-        if recipes.signature(recipe["method"])[2]:
+        if recipes.signature(recipe["method"]).literals.get("uses_labels"):
             wrong.append(f"method {recipe['method']}")
         if wrong:
             raise ConfigError(

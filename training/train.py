@@ -89,12 +89,13 @@ def main() -> None:
     method = build_method(recipe, facts)
     if base:
         _inherit(method, base["method"], given.base)
-        method.inherited()
     weights = None
     if "weights" in recipe["network"]:
         weights = load_weights(
             method.backbone, Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), recipe["network"]["weights"])
         )
+    if base or weights:
+        method.inherited()
     if given.compile:
         method.backbone.compile()
     frozen = digest(method.backbone) if method.frozen else None
