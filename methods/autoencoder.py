@@ -4,11 +4,21 @@ Plain or denoising, trained end to end, after a greedy layer-wise start where th
 autoencoder: Vincent et al., JMLR 2010, as DEC, arXiv 1511.06335, sec. 3.4, uses it).
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.blocks.reconstruction import reconstruction
 from methods.method import Batch, Context, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    noise: float  # standard deviation of Gaussian noise on the input
+    layerwise_epochs: int  # epochs that each layer is trained alone, first; 0: end to end from the start
+    dropout: float  # of each layer's input and code in layer-wise training
 
 
 class AutoEncoder(Method):
@@ -19,21 +29,9 @@ class AutoEncoder(Method):
     drop_last = False
     inherits = ("backbone", "decoder")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        noise: float,
-        layerwise_epochs: int,
-        dropout: float,
-    ):
-        """`noise`: standard deviation of Gaussian noise on the input. `layerwise_epochs` per layer, with `dropout` of
-        each layer's input and code, come first.
-        """
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
         self.decoder = backbone.mirror()
-        self.noise, self.layerwise_epochs, self.dropout = noise, layerwise_epochs, dropout
         self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
 
     def before_epoch(self, context: Context) -> None:
@@ -42,9 +40,11 @@ class AutoEncoder(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         x = batch.views[0].flatten(1)
         layers = [layer for layer in self.backbone.layers if isinstance(layer, nn.Linear)]
-        if self.layerwise_epochs and (number := int(self.epoch) // self.layerwise_epochs) < len(layers):
+        alone = self.settings.layerwise_epochs
+        if alone and (number := int(self.epoch) // alone) < len(layers):
             return {"reconstruction": self._layer_loss(x, layers, number)}
-        noisy = x + self.noise * torch.randn_like(x) if self.noise else x
+        noise = self.settings.noise
+        noisy = x + noise * torch.randn_like(x) if noise else x
         return {"reconstruction": reconstruction(self.decoder(self.backbone(noisy)), x)}
 
     def _layer_loss(self, x: Tensor, layers: list[nn.Linear], number: int) -> Tensor:
@@ -53,19 +53,14 @@ class AutoEncoder(Method):
             for layer in layers[:number]:
                 x = layer(x).relu()
         down = [layer for layer in self.decoder if isinstance(layer, nn.Linear)][len(layers) - 1 - number]
-        code = layers[number](F.dropout(x, self.dropout))
+        code = layers[number](F.dropout(x, self.settings.dropout))
         if number < len(layers) - 1:
             code = code.relu()
-        back = down(F.dropout(code, self.dropout))
+        back = down(F.dropout(code, self.settings.dropout))
         return reconstruction(back.relu() if number else back, x)  # the first layer rebuilds the data: linear
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         return {"h": self.backbone(x)}
-
-
-def reconstruction(rebuilt: Tensor, x: Tensor) -> Tensor:
-    """Mean over samples and dimensions of the squared error."""
-    return F.mse_loss(rebuilt.float(), x.float())
 
 
 METHOD = AutoEncoder

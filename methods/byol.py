@@ -4,14 +4,23 @@ Grill et al., "Bootstrap Your Own Latent" (arXiv 2006.07733).
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.blocks.heads import projection
-from methods.blocks.momentum import follow, follower
+from methods.blocks.key_encoder import KeyEncoder
 from methods.method import Batch, Context, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    embedding: int  # width of z
+    hidden: int  # width inside projector and predictor
+    momentum: float  # tau_base, the target's momentum at the start
+    symmetric: bool  # both views pass the online network
 
 
 class BYOL(Method):
@@ -19,36 +28,34 @@ class BYOL(Method):
 
     terms = ("prediction",)
 
-    def __init__(
-        self, backbone: nn.Module, data: DataFacts, *, embedding: int, hidden: int, momentum: float, symmetric: bool
-    ):
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
+        hidden, embedding = settings.hidden, settings.embedding
         self.head = projection(backbone.width, [hidden, embedding], batch_norm=True, linear_end=True)
         self.predictor = projection(embedding, [hidden, embedding], batch_norm=True, linear_end=True)
-        self.target = follower(nn.Sequential(self.backbone, self.head))
-        self.momentum, self.symmetric = momentum, symmetric
-        self.register_buffer("present", torch.tensor(momentum, dtype=torch.float64))
+        self.target = KeyEncoder(self.backbone, self.head, settings.momentum)
+        self.register_buffer("momentum", torch.tensor(settings.momentum, dtype=torch.float64))  # of this step
 
     def before_step(self, context: Context) -> None:
         progress = context.step / max(context.steps, 1)
-        self.present.fill_(1 - (1 - self.momentum) * (math.cos(math.pi * progress) + 1) / 2)
+        self.momentum.fill_(1 - (1 - self.settings.momentum) * (math.cos(math.pi * progress) + 1) / 2)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         first, second = batch.views
-        loss = self._of(first, second)
-        return {"prediction": (loss + self._of(second, first)) if self.symmetric else loss}
+        loss = self._loss_of_pair(first, second)
+        return {"prediction": (loss + self._loss_of_pair(second, first)) if self.settings.symmetric else loss}
 
-    def _of(self, online: Tensor, target: Tensor) -> Tensor:
+    def _loss_of_pair(self, online: Tensor, target: Tensor) -> Tensor:
+        """Eq. 2 for images [B, C, H, W] of the online network and of the target."""
         p = self.predictor(self.head(self.backbone(online)))
-        with torch.no_grad():
-            z = self.target(target)
+        z = self.target(target)
         return 2 - 2 * F.cosine_similarity(p.float(), z.float(), dim=1).mean()
 
     def after_step(self) -> None:
-        follow(self.target, nn.Sequential(self.backbone, self.head), float(self.present))
+        self.target.after_step(self.backbone, self.head, float(self.momentum))
 
     def inherited(self) -> None:
-        self.target[0].load_state_dict(self.backbone.state_dict())
+        self.target.start_as(self.backbone, self.head)
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

@@ -6,6 +6,8 @@ parts, each of unit length, lets similarity of clusters weigh the negatives (eq.
 are the targets of z^c (eqs. 6 and 7). No code was released: this file follows the equations.
 """
 
+import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -15,54 +17,53 @@ from torch import Tensor, nn
 from methods.blocks.contrast import info_nce, info_nce_in_batch
 from methods.blocks.distributed import gather_constant, rank
 from methods.blocks.heads import mlp
+from methods.blocks.key_encoder import KeyEncoder
+from methods.blocks.occupancy import Occupancy
 from methods.blocks.precision import full_precision
 from methods.blocks.sinkhorn import sinkhorn
 from methods.method import Batch, DataFacts, Method
-from methods.moco import MoCo
 
 
-class CDC(MoCo):
+@dataclass(frozen=True)
+class Settings:
+    clusters: int | None  # K, width of z^c; None: the number of classes
+    embedding: int  # D, width of z^n
+    queue: int  # keys kept as negatives; 0: negatives from the batch, one encoder and gradients for both views
+    momentum: float  # m of the key encoder; unused with queue 0
+    temperature: float  # tau of the contrast
+    cluster_temperature: float  # t of p = softmax(z^c / t)
+    epsilon: float  # entropic regularisation of the balanced assignment (eq. 6)
+    iterations: int  # of Sinkhorn
+    sinkhorn_input: Literal["zc", "zc_over_t"]  # scores of the assignment; the text divides by t as well
+    stabilise: Literal["global_max", "log", "none"]  # how Sinkhorn keeps its exponentials in range
+    target_view: Literal["same", "swap"]  # targets of a view from its own z^c, or from the other view's
+    normalise_zc: bool  # z^c at unit length (ablation of Table VI)
+    joint_renorm: bool  # z = [z^c, z^n] normalised once more, which halves every similarity
+    symmetric: bool  # both views serve as queries
+    shuffle: bool  # keys pass the network in another order, against leaks through batch norm
+    threshold: float  # confidence above which an image labels itself (sec. 3.6)
+
+
+class CDC(Method):
     """L = L_NCE + alpha L_CE (eq. 9): the recipe's weights are 1 and alpha; self-labelling is optional (weight 0)."""
 
     terms = ("contrast", "equipartition", "self_label")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        clusters: int | None,
-        embedding: int,
-        queue: int,
-        momentum: float,
-        temperature: float,
-        cluster_temperature: float,
-        epsilon: float,
-        iterations: int,
-        sinkhorn_input: Literal["zc", "zc_over_t"],
-        stabilise: Literal["global_max", "log", "none"],
-        target_view: Literal["same", "swap"],
-        normalise_zc: bool,
-        joint_renorm: bool,
-        symmetric: bool,
-        shuffle: bool,
-        threshold: float,
-    ):
-        """`clusters`: K, None for the number of classes. `queue` 0: negatives from the batch, one encoder for both
-        views, gradient through both. `temperature` tau, `cluster_temperature` t. `threshold`: confidence above which an
-        image labels itself.
-        """
-        count = data.classes if clusters is None else clusters
-        Method.__init__(self, backbone, data)  # head and keys are not MoCo's
-        self.clusters, self.in_batch = count, queue == 0
-        self.head = mlp(backbone.width, backbone.width, count + embedding)
-        self.temperature, self.symmetric = temperature, symmetric
-        if not self.in_batch:
-            self.start_keys(queue, [count, embedding], momentum, shuffle)
-        self.t, self.epsilon, self.iterations = cluster_temperature, epsilon, iterations
-        self.sinkhorn_input, self.stabilise, self.target_view = sinkhorn_input, stabilise, target_view
-        self.normalise_zc, self.joint_renorm, self.threshold = normalise_zc, joint_renorm, threshold
-        self.register_buffer("dominant_counts", torch.zeros(count, dtype=torch.long))
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
+        self.clusters = data.classes if settings.clusters is None else settings.clusters
+        self.head = mlp(backbone.width, backbone.width, self.clusters + settings.embedding)
+        self.keys = None
+        if settings.queue:
+            self.keys = KeyEncoder(
+                self.backbone,
+                self.head,
+                settings.momentum,
+                shuffle=settings.shuffle,
+                queue=settings.queue,
+                parts=[self.clusters, settings.embedding],
+            )
+        self.occupancy = Occupancy(self.clusters)
         self.register_buffer("confident", torch.zeros(2, dtype=torch.long))  # images above the threshold, images seen
 
     # ---- sec. 3.1: the embedding
@@ -70,94 +71,93 @@ class CDC(MoCo):
     def parts(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs of the head a [B, K + D] -> z^c [B, K] and z^n [B, D], each of unit length."""
         zc, zn = a[:, : self.clusters].float(), F.normalize(a[:, self.clusters :].float(), dim=1)
-        return (F.normalize(zc, dim=1) if self.normalise_zc else zc), zn
+        return (F.normalize(zc, dim=1) if self.settings.normalise_zc else zc), zn
 
     def joined(self, zc: Tensor, zn: Tensor) -> Tensor:
-        """z = [z^c, z^n], of length sqrt(2); normalised once more only by key, which halves every similarity."""
+        """z = [z^c, z^n] [B, K + D], of length sqrt(2) unless `joint_renorm`."""
         z = torch.cat([zc, zn], dim=1)
-        return F.normalize(z, dim=1) if self.joint_renorm else z
+        return F.normalize(z, dim=1) if self.settings.joint_renorm else z
 
     # ---- the losses
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        views = batch.views
-        outputs = [self.head(self.backbone(x)) for x in (views if self.symmetric or self.in_batch else views[:1])]
-        queries = [self.parts(a) for a in outputs]
-        if self.in_batch:
-            keys = queries
+        """Terms of each (query view, key view), averaged over the pairs: both orders, or with a queue and without
+        `symmetric` the first view as query alone.
+        """
+        both = self.keys is None or self.settings.symmetric
+        pairs = [(0, 1), (1, 0)] if both else [(0, 1)]
+        queries = [self.parts(self.head(self.backbone(x))) for x in (batch.views if both else batch.views[:1])]
+        if self.keys is None:
+            keys = dict(enumerate(queries))
         else:
-            keys = [self.parts(self.key_outputs(x)) for x in (views if self.symmetric else views[1:])]
-            keys = keys if self.symmetric else [None, *keys]
-            self.fresh = self.joined(*keys[1])
-        pairs = [(0, 1), (1, 0)] if self.symmetric or self.in_batch else [(0, 1)]
-        terms: dict[str, list[Tensor]] = {}
-        for query, key in pairs:
-            for name, value in self._of_one_view(queries[query], keys[key]).items():
-                terms.setdefault(name, []).append(value)
-        return {name: torch.stack(values).mean() for name, values in terms.items()}
+            keys = {view: self.parts(self.keys(batch.views[view])) for view in ((0, 1) if both else (1,))}
+            self.keys.hold(self.joined(*keys[1]))
+        losses_of_pairs = [self._losses_of_pair(queries[query], keys[key]) for query, key in pairs]
+        return {name: torch.stack([losses[name] for losses in losses_of_pairs]).mean() for name in losses_of_pairs[0]}
 
-    def _of_one_view(self, query: tuple[Tensor, Tensor], key: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-        z_q, z_k = self.joined(*query), self.joined(*key)
-        if self.in_batch:
-            terms = {"contrast": info_nce_in_batch(z_q, z_k, self.temperature)}
+    def _losses_of_pair(self, query: tuple[Tensor, Tensor], key: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+        """Terms of one view's (z^c, z^n) as query and the other's as key."""
+        z_q, z_k, tau = self.joined(*query), self.joined(*key), self.settings.temperature
+        if self.keys is None:
+            losses = {"contrast": info_nce_in_batch(z_q, z_k, tau)}
         else:
-            terms = {"contrast": info_nce(z_q, z_k, self.queue.keys, self.temperature)}
+            losses = {"contrast": info_nce(z_q, z_k, self.keys.negatives, tau)}
         zc = query[0]
-        with torch.no_grad():
-            self.dominant_counts += torch.bincount(zc.argmax(1), minlength=self.clusters)
-        if self.weights.get("equipartition", 1):
-            source = zc if self.target_view == "same" else key[0]
-            terms["equipartition"] = equipartition(zc, self.targets(source), self.t)
-        if self.weights.get("self_label"):
-            terms["self_label"] = self._self_label(zc, key[0])
-        return terms
+        self.occupancy.add(zc.argmax(1))
+        if self.active("equipartition"):
+            source = zc if self.settings.target_view == "same" else key[0]
+            losses["equipartition"] = equipartition(zc, self.targets(source), self.settings.cluster_temperature)
+        if self.active("self_label"):
+            losses["self_label"] = self._self_label(zc, key[0])
+        return losses
 
     @torch.no_grad()
     def targets(self, zc: Tensor) -> Tensor:
         """Balanced soft assignment of the whole batch (eq. 6), its rows that belong to this process: [B, K]."""
+        settings = self.settings
         scores = gather_constant(zc.detach().float())
-        if self.sinkhorn_input == "zc_over_t":
-            scores = scores / self.t
-        q = sinkhorn(scores, self.epsilon, self.iterations, self.stabilise)
+        if settings.sinkhorn_input == "zc_over_t":
+            scores = scores / settings.cluster_temperature
+        q = sinkhorn(scores, settings.epsilon, settings.iterations, settings.stabilise)
         return q[rank() * len(zc) : (rank() + 1) * len(zc)]
 
     def _self_label(self, zc: Tensor, other: Tensor) -> Tensor:
-        """Sec. 3.6: images whose other view is confident teach this view their own label; without any, 0."""
-        p, label = (other.detach() / self.t).softmax(1).max(1)
-        sure = p > self.threshold
-        self.confident += torch.stack([sure.sum(), torch.tensor(len(sure), device=sure.device)])
-        each = F.cross_entropy(zc / self.t, label, reduction="none")
-        return (each * sure).sum() / sure.sum().clamp(min=1)
+        """Sec. 3.6: images whose other view is confident teach this view that view's label; 0 where none is."""
+        t = self.settings.cluster_temperature
+        p, label = (other.detach() / t).softmax(1).max(1)
+        sure = p > self.settings.threshold
+        sure_of_all = gather_constant(sure.long())
+        self.confident += torch.stack([sure_of_all.sum(), torch.ones_like(sure_of_all).sum()])
+        loss_of_row = F.cross_entropy(zc / t, label, reduction="none")
+        return (loss_of_row * sure).sum() / sure.sum().clamp(min=1)
 
-    # ---- what follows a step, what is told
+    # ---- after each step, after each epoch
 
     def after_step(self) -> None:
-        if not self.in_batch:
-            super().after_step()
+        if self.keys is not None:
+            self.keys.after_step(self.backbone, self.head)
 
     def inherited(self) -> None:
-        if not self.in_batch:
-            super().inherited()
+        if self.keys is not None:
+            self.keys.start_as(self.backbone, self.head)
 
     def statistics(self) -> dict[str, float]:
-        counts, confident = self.dominant_counts.double(), self.confident.double()
-        told = {
-            "occupied_clusters": float((counts > 0).sum()),
-            "largest_share": float(counts.max() / counts.sum().clamp(min=1)),
-        }
-        if self.weights.get("self_label"):
-            told["confident"] = float(confident[0] / confident[1].clamp(min=1))
-        self.dominant_counts.zero_()
+        occupied, largest = self.occupancy.take()
+        statistics = {"occupied_clusters": float(occupied), "largest_share": largest}
+        if self.active("self_label"):
+            sure, seen = self.confident.tolist()
+            statistics["confident"] = sure / max(seen, 1)
         self.confident.zero_()
-        return told
+        return statistics
 
     def chance(self) -> dict[str, float]:
-        return {} if self.in_batch else super().chance()
+        return {} if self.keys is None else {"contrast": math.log(1 + self.settings.queue)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)
         zc, zn = self.parts(self.head(h))
-        return {"h": h, "z": self.joined(zc, zn), "zc": zc, "zn": zn, "p": (zc / self.t).softmax(1)}
+        p = (zc / self.settings.cluster_temperature).softmax(1)
+        return {"h": h, "z": self.joined(zc, zn), "zc": zc, "zn": zn, "p": p}
 
 
 @full_precision

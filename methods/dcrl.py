@@ -5,22 +5,42 @@ released as GCML). Clustering (DEC) and reconstruction shape the latent space, L
 cluster means are ordered, L_LIS keeps distances to near members of the same cluster, L_align joins centres and cluster
 means. Two optimisers alternate: batches for the first, once an epoch all data for L_LIS and L_align.
 
-`mode` "code" is the released program, which made the paper's numbers; "paper" follows the text where the two differ.
+`follow` "code" is the released program, which made the paper's numbers; "paper" follows the text where they differ.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from methods.autoencoder import reconstruction
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
 from methods.blocks.plane import plane_centres
+from methods.blocks.reconstruction import reconstruction
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
 from methods.method import Batch, Context, DataFacts, Method
 
 CHUNK = 1 << 22  # numbers held at a time in work on the whole training set
+
+
+@dataclass(frozen=True)
+class Settings:
+    follow: Literal["code", "paper"]
+    # How the whole-data step differentiates after the batches moved the weights. "vjp": at the latents of the epoch's
+    # start, through the present network; "epoch_start": wholly at the epoch's start; "recompute": at fresh latents,
+    # which collapses.
+    isometry_gradient: Literal["vjp", "epoch_start", "recompute"]
+    start_epoch: int  # first epoch with structure terms, from 0 (code)
+    ramp_epochs: int  # length of the ramps of the weights
+    neighbours: int  # k of L_LIS
+    rank_scale: float  # distances of centres over those of the data's cluster means, in L_rank
+    gradual: bool  # weights change over the epochs (ablation of Table 5)
+    alternating: bool  # two optimisers alternate (ablation of Table 5)
+    structure_lr: float  # learning rate of the whole-data step
+    init_rows: int  # random rows that place the centres
+    initialisations: int  # of which the best by `choose` is kept
+    choose: Literal["inertia", "silhouette", "likelihood"]  # criterion (blocks/plane.py); none asks for a label
 
 
 class DCRL(Method):
@@ -31,53 +51,24 @@ class DCRL(Method):
     drop_last = False
     inherits = ("backbone", "decoder")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        mode: Literal["code", "paper"],
-        isometry_gradient: Literal["vjp", "epoch_start", "recompute"],
-        start_epoch: int,
-        ramp_epochs: int,
-        neighbours: int,
-        rank_scale: float,
-        gradual: bool,
-        alternating: bool,
-        structure_lr: float,
-        init_rows: int,
-        initialisations: int,
-        choose: Literal["inertia", "silhouette", "likelihood"],
-    ):
-        """`start_epoch`: first epoch with structure terms (code). `ramp_epochs`: length of the weights' ramps.
-
-        `isometry_gradient`: how the whole-data step differentiates after the batches moved the weights: "vjp" at the
-        latents of the epoch's start, through the present network; "epoch_start" wholly at the epoch's start;
-        "recompute" at fresh latents, which collapses. `init_rows` random rows place the centres; of several
-        `initialisations` the best by the criterion `choose` is kept, which asks for no label (blocks/plane.py).
-        """
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
         count, width, inputs = data.classes, backbone.width, backbone.sizes[0]
         self.decoder = backbone.mirror()
         self.centres = nn.Parameter(torch.zeros(count, width))
-        self.mode, self.isometry_gradient = mode, isometry_gradient
-        self.start_epoch, self.ramp = start_epoch, ramp_epochs
-        self.neighbours, self.rank_scale, self.gradual, self.alternating = neighbours, rank_scale, gradual, alternating
-        self.structure_lr, self.init_rows = structure_lr, init_rows
-        self.initialisations, self.choose = initialisations, choose
         self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
-        self.register_buffer("batches", torch.ones(()))  # N // B, which shares L_rank out over an epoch's steps
+        self.register_buffer("batches", torch.ones(()))  # N // B: each of an epoch's steps takes this part of L_rank
         self.register_buffer("target", torch.zeros(data.rows, count))
         self.register_buffer("clusters", torch.zeros(data.rows, dtype=torch.long))
         self.register_buffer("latents", torch.zeros(data.rows, width))
-        self.register_buffer("near", torch.full((data.rows, neighbours), -1, dtype=torch.long))
-        self.register_buffer("near_gaps", torch.zeros(data.rows, neighbours))
+        self.register_buffer("near", torch.full((data.rows, settings.neighbours), -1, dtype=torch.long))
+        self.register_buffer("near_gaps", torch.zeros(data.rows, settings.neighbours))
         self.register_buffer("input_means", torch.zeros(count, inputs))
         self.register_buffer("latent_means", torch.zeros(count, width))
         self.optimiser: torch.optim.Optimizer | None = None
         self.pending: dict[str, Any] | None = None
         self.early: list[Tensor] = []
-        self.found: dict[str, float] = {"isometry": 0.0, "align": 0.0}
+        self.structure_losses: dict[str, float] = {"isometry": 0.0, "align": 0.0}
 
     # ---- weights over the epochs (sec. 3.4)
 
@@ -85,14 +76,14 @@ class DCRL(Method):
         """Factors of this epoch, e counted from 0: a fades clustering (and, in the code, reconstruction) out, b fades
         L_LIS in.
         """
-        epoch, start, ramp = int(self.epoch), self.start_epoch, self.ramp
-        if self.mode == "paper":
-            a, b = (max(0.0, 1 - epoch / ramp), min(1.0, epoch / ramp)) if self.gradual else (1.0, 1.0)
+        epoch, start, ramp = int(self.epoch), self.settings.start_epoch, self.settings.ramp_epochs
+        if self.settings.follow == "paper":
+            a, b = (max(0.0, 1 - epoch / ramp), min(1.0, epoch / ramp)) if self.settings.gradual else (1.0, 1.0)
             return {"reconstruction": 1.0, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
         if epoch < start:
             return {"reconstruction": 1.0, "cluster": 1.0, "rank": 0.0, "isometry": 0.0, "align": 0.0}
-        a = max(0.0, 1 - (epoch - start) / (ramp - start)) if self.gradual else 1.0
-        b = min(1.0, (epoch - start) / ramp) if self.gradual else 1.0
+        a = max(0.0, 1 - (epoch - start) / (ramp - start)) if self.settings.gradual else 1.0
+        b = min(1.0, (epoch - start) / ramp) if self.settings.gradual else 1.0
         return {"reconstruction": a, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
 
     # ---- the epoch's start: clusters, targets, neighbours
@@ -115,20 +106,22 @@ class DCRL(Method):
         self.input_means[full] = sums[full] / counts[full].unsqueeze(1)
         self.latent_means.copy_(cluster_means(self.latents, self.clusters, self.latent_means))
         if self._structured():
-            near = cluster_neighbours(self.latents, self.clusters, self.neighbours)
+            near = cluster_neighbours(self.latents, self.clusters, self.settings.neighbours)
             self.near.copy_(near)
             self.near_gaps.copy_(self._input_gaps(context))
-            if self.isometry_gradient == "epoch_start":
+            if self.settings.isometry_gradient == "epoch_start":
                 self.early = self._structure_gradient(context, self.latents)
 
     def _place_centres(self, context: Context) -> None:
         """Centres from the t-SNE plane of some latents (spec of the released code; appendix of the paper)."""
         best = float("inf")
-        for attempt in range(self.initialisations):
+        for attempt in range(self.settings.initialisations):
             seed = context.seed("centres", attempt)
-            order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))[: self.init_rows]
+            order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))[
+                : self.settings.init_rows
+            ]
             z = torch.cat([self.backbone(context.clean(part)) for part in order.split(4096)])
-            figure, centres = plane_centres(z, len(self.centres), self.choose, seed)
+            figure, centres = plane_centres(z, len(self.centres), self.settings.choose, seed)
             if figure < best:
                 best = figure
                 self.centres.copy_(centres)
@@ -141,27 +134,29 @@ class DCRL(Method):
         q = soft_assignment(z, self.centres)
         terms = {
             "reconstruction": factor["reconstruction"] * reconstruction(self.decoder(z), x),
-            "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, self.mode),
+            "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, self.settings.follow),
         }
-        rank = rank_loss(self.centres, self.input_means, self.rank_scale, self.mode)
-        terms["rank"] = factor["rank"] * (rank / self.batches if self.alternating else rank)
-        if not self.alternating and self._structured():
+        rank = rank_loss(self.centres, self.input_means, self.settings.rank_scale, self.settings.follow)
+        terms["rank"] = factor["rank"] * (rank / self.batches if self.settings.alternating else rank)
+        if not self.settings.alternating and self._structured():
             z, clusters = z.float(), self.clusters[batch.index]
-            near = cluster_neighbours(z.detach(), clusters, self.neighbours)
+            near = cluster_neighbours(z.detach(), clusters, self.settings.neighbours)
             gaps = (x[near.clamp(min=0)] - x.unsqueeze(1)).norm(dim=2)
-            lis = isometry_loss(z, near, gaps, x.shape[1], self.mode)
+            lis = isometry_loss(z, near, gaps, x.shape[1], self.settings.follow)
             terms["isometry"] = factor["isometry"] * lis
-            terms["align"] = factor["align"] * align_loss(z, self.centres, clusters, self.latent_means, self.mode)
+            terms["align"] = factor["align"] * align_loss(
+                z, self.centres, clusters, self.latent_means, self.settings.follow
+            )
         return terms
 
     # ---- step (2): all data
 
     def after_epoch(self, context: Context) -> None:
-        if not (self.alternating and self._structured()):
+        if not (self.settings.alternating and self._structured()):
             return
-        if self.isometry_gradient == "epoch_start":
+        if self.settings.isometry_gradient == "epoch_start":
             gradients = self.early
-        elif self.isometry_gradient == "vjp":
+        elif self.settings.isometry_gradient == "vjp":
             gradients = self._structure_gradient(context, self.latents)
         else:
             with torch.no_grad():
@@ -169,7 +164,7 @@ class DCRL(Method):
             gradients = self._structure_gradient(context, fresh)
         parameters = self._structure_parameters()
         if self.optimiser is None:
-            self.optimiser = torch.optim.Adam(parameters, self.structure_lr, fused=True)
+            self.optimiser = torch.optim.Adam(parameters, self.settings.structure_lr, fused=True)
             if self.pending:
                 self.optimiser.load_state_dict(self.pending)
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -182,17 +177,16 @@ class DCRL(Method):
         factor = self.schedule()
         with torch.enable_grad():
             z, centres = z.detach().requires_grad_(), self.centres.detach().requires_grad_()
-            lis = isometry_loss(z, self.near, self.near_gaps, self.backbone.sizes[0], self.mode)
-            align = align_loss(z, centres, self.clusters, self.latent_means, self.mode)
-            total = (
-                self.weights["isometry"] * factor["isometry"] * lis + self.weights["align"] * factor["align"] * align
-            )
+            lis = isometry_loss(z, self.near, self.near_gaps, self.backbone.sizes[0], self.settings.follow)
+            align = align_loss(z, centres, self.clusters, self.latent_means, self.settings.follow)
+            total = self.weight("isometry") * factor["isometry"] * lis + self.weight("align") * factor["align"] * align
             of_latents, of_centres = torch.autograd.grad(total, (z, centres))
-            self.found = {"isometry": float(lis.detach()), "align": float(align.detach())}
+            self.structure_losses = {"isometry": float(lis.detach()), "align": float(align.detach())}
             summed = [torch.zeros_like(parameter) for parameter in self.backbone.parameters()]
-            for x, part in zip(self._chunks(context), of_latents.split(self._rows()), strict=True):
-                found = torch.autograd.grad(self.backbone(x), list(self.backbone.parameters()), part)
-                for total_gradient, gradient in zip(summed, found, strict=True):
+            for x, gradient_of_chunk in zip(self._chunks(context), of_latents.split(self._rows()), strict=True):
+                parameters = list(self.backbone.parameters())
+                gradients = torch.autograd.grad(self.backbone(x), parameters, gradient_of_chunk)
+                for total_gradient, gradient in zip(summed, gradients, strict=True):
                     total_gradient += gradient
         return [*summed, of_centres]
 
@@ -201,16 +195,16 @@ class DCRL(Method):
 
     def _structured(self) -> bool:
         """Whether this epoch has structure terms on samples at all (an ablation switches them off by weight)."""
-        late = self.mode == "paper" or int(self.epoch) >= self.start_epoch
-        return late and bool(self.weights["isometry"] or self.weights["align"])
+        late = self.settings.follow == "paper" or int(self.epoch) >= self.settings.start_epoch
+        return late and (self.active("isometry") or self.active("align"))
 
     def _input_gaps(self, context: Context) -> Tensor:
         """Distances [N, k] in input space to the neighbours in `near`; rows without neighbours are left at 0."""
         x = torch.cat(list(self._chunks(context)))
-        rows = max(1, CHUNK // (x.shape[1] * self.neighbours))
+        rows = max(1, CHUNK // (x.shape[1] * self.settings.neighbours))
         parts = [
-            (x[near.clamp(min=0)] - own.unsqueeze(1)).norm(dim=2)
-            for own, near in zip(x.split(rows), self.near.split(rows), strict=True)
+            (x[near.clamp(min=0)] - part.unsqueeze(1)).norm(dim=2)
+            for part, near in zip(x.split(rows), self.near.split(rows), strict=True)
         ]
         return torch.cat(parts) * (self.near >= 0)
 
@@ -221,60 +215,62 @@ class DCRL(Method):
         """The clean inputs of the training set, flattened, some rows at a time."""
         return (x.flatten(1) for x in context.chunks(self._rows()))
 
-    # ---- what is kept and told
+    # ---- state and statistics
 
     def get_extra_state(self) -> dict[str, Any]:
         state = self.optimiser.state_dict() if self.optimiser else self.pending
-        return {"optimiser": state, "early": self.early, "found": self.found}
+        return {"optimiser": state, "early": self.early, "structure_losses": self.structure_losses}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.pending, self.early, self.found = state["optimiser"], state["early"], state["found"]
+        self.pending, self.early = state["optimiser"], state["early"]
+        self.structure_losses = state["structure_losses"]
 
     def statistics(self) -> dict[str, float]:
         counts = torch.bincount(self.clusters, minlength=len(self.centres))
-        told = {"CRA_centres": float(rank_agreement(self.input_means, self.centres.detach()))}
-        return told | {"occupied": int((counts > 0).sum()), **{f"L_{name}": v for name, v in self.found.items()}}
+        statistics = {"CRA_centres": float(rank_agreement(self.input_means, self.centres.detach()))}
+        statistics["occupied"] = int((counts > 0).sum())
+        return statistics | {f"L_{name}": value for name, value in self.structure_losses.items()}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         z = self.backbone(x)
         return {"h": z, "p": soft_assignment(z, self.centres)}
 
 
-def cluster_loss(p: Tensor, q: Tensor, mode: str) -> Tensor:
+def cluster_loss(p: Tensor, q: Tensor, follow: str) -> Tensor:
     """KL(P || Q) (eq. 4): the code averages over B * K (torch's "mean"), the text sums over clusters (mean over B)."""
     kl = torch.xlogy(p, p) - torch.xlogy(p, q)
-    return kl.mean() if mode == "code" else kl.sum(1).mean()
+    return kl.mean() if follow == "code" else kl.sum(1).mean()
 
 
-def rank_loss(centres: Tensor, means: Tensor, scale: float, mode: str) -> Tensor:
+def rank_loss(centres: Tensor, means: Tensor, scale: float, follow: str) -> Tensor:
     """L_rank: centres mu [C, m] at `scale` times the distances of the cluster means [C, d]; gradient to mu alone.
 
     Text: sum of |d_mu - scale d_v|; code: Frobenius norm of the difference, over C. Distances are at least 1e-4.
     """
     gap = _distances(centres) - scale * _distances(means.detach())
-    return torch.linalg.norm(gap) / len(centres) if mode == "code" else gap.abs().sum()
+    return torch.linalg.norm(gap) / len(centres) if follow == "code" else gap.abs().sum()
 
 
-def isometry_loss(z: Tensor, near: Tensor, gaps: Tensor, inputs: int, mode: str) -> Tensor:
+def isometry_loss(z: Tensor, near: Tensor, gaps: Tensor, inputs: int, follow: str) -> Tensor:
     """L_LIS: z [N, m], neighbours in the same cluster near [N, k] (-1: none), their distances `gaps` in input space.
 
     Text: sum of |d_X - d_Z|; code: Frobenius norm, distances divided by the square roots of the dimensions.
     """
     index = near.clamp(min=0)
     d = (z[index] - z.unsqueeze(1)).square().sum(2).clamp(min=1e-12).sqrt()
-    if mode == "code":
+    if follow == "code":
         d, gaps = d / z.shape[1] ** 0.5, gaps / inputs**0.5
     difference = (gaps - d) * (near >= 0)
-    return torch.linalg.norm(difference) if mode == "code" else difference.abs().sum()
+    return torch.linalg.norm(difference) if follow == "code" else difference.abs().sum()
 
 
-def align_loss(z: Tensor, centres: Tensor, clusters: Tensor, before: Tensor, mode: str) -> Tensor:
+def align_loss(z: Tensor, centres: Tensor, clusters: Tensor, before: Tensor, follow: str) -> Tensor:
     """L_align: distance of each centre [C, m] from the mean of its cluster's latents; sum (text) or mean (code).
 
     An empty cluster is measured from its previous mean `before` [C, m].
     """
     gaps = (centres - cluster_means(z, clusters, before)).square().sum(1).clamp(min=1e-12).sqrt()
-    return gaps.mean() if mode == "code" else gaps.sum()
+    return gaps.mean() if follow == "code" else gaps.sum()
 
 
 def _distances(points: Tensor) -> Tensor:

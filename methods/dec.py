@@ -5,13 +5,22 @@ Embedded Clustering with Local Structure Preservation" (IJCAI 2017). DEC is the 
 reconstruction: the recipe's weights tell them apart.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
-from methods.autoencoder import reconstruction
 from methods.blocks.kmeans import kmeans
+from methods.blocks.reconstruction import reconstruction
 from methods.blocks.student_t import soft_assignment, target_distribution
 from methods.method import Batch, Context, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    interval: int  # steps between two computations of the target from all samples
+    tolerance: float  # training ends with the epoch once a smaller share of the labels changed in between
+    n_init: int  # restarts of the K-means that places mu
 
 
 class Dec(Method):
@@ -22,22 +31,10 @@ class Dec(Method):
     drop_last = False
     inherits = ("backbone", "decoder")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        interval: int,
-        tolerance: float,
-        n_init: int,
-    ):
-        """The target is taken anew from all samples every `interval` steps; when less than the share `tolerance` of the
-        labels changed in between, training ends with the epoch. `n_init`: restarts of the k-means that places mu.
-        """
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
         self.decoder = backbone.mirror()
         self.centres = nn.Parameter(torch.zeros(data.classes, backbone.width))
-        self.interval, self.tolerance, self.n_init = interval, tolerance, n_init
         self.register_buffer("target", torch.zeros(data.rows, data.classes))
         self.register_buffer("labels", torch.full((data.rows,), -1, dtype=torch.long))
         self.register_buffer("changed", torch.ones(()))
@@ -46,12 +43,13 @@ class Dec(Method):
     def before_epoch(self, context: Context) -> None:
         if context.epoch == 0:
             z = self._latents(context)
-            fitted = kmeans(z, len(self.centres), self.n_init, "k-means++", seed=context.seed("centres") % 2**31)
+            seed = context.seed("centres") % 2**31
+            fitted = kmeans(z, len(self.centres), self.settings.n_init, "k-means++", seed=seed)
             self.centres.copy_(fitted.centres)
 
     @torch.no_grad()
     def before_step(self, context: Context) -> None:
-        if context.step % self.interval:
+        if context.step % self.settings.interval:
             return
         q = soft_assignment(self._latents(context), self.centres)
         self.target.copy_(target_distribution(q))
@@ -62,13 +60,13 @@ class Dec(Method):
     @property
     def finished(self) -> bool:
         """Whether the last refresh of the target changed few enough labels."""
-        return bool(self.changed < self.tolerance)
+        return bool(self.changed < self.settings.tolerance)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         x = batch.views[0].flatten(1)
         z = self.backbone(x)
         terms = {"cluster": divergence(self.target[batch.index], soft_assignment(z, self.centres))}
-        if self.weights["reconstruction"]:
+        if self.active("reconstruction"):
             terms["reconstruction"] = reconstruction(self.decoder(z), x)
         return terms
 

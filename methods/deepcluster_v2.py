@@ -6,17 +6,27 @@ are clustered once per head, and the unit centres take the place of that head's 
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.blocks.distributed import gather_constant, rank, world
+from methods.blocks.distributed import gather_constant
 from methods.blocks.heads import projection
-from methods.blocks.kmeans import kmeans
 from methods.blocks.precision import full_precision
+from methods.blocks.shared_kmeans import shared_kmeans
 from methods.method import Batch, Context, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    embedding: int  # D, width of z
+    clusters: int  # K of each clustering
+    heads: int  # independent clusterings
+    temperature: float  # tau
+    iterations: int  # of the K-means
+    restarts: int  # of the K-means
 
 
 class DeepClusterV2(Method):
@@ -24,24 +34,12 @@ class DeepClusterV2(Method):
 
     terms = ("assignment",)
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        embedding: int,
-        clusters: int,
-        heads: int,
-        temperature: float,
-        iterations: int,
-        restarts: int,
-    ):
-        """`heads` independent clusterings of `clusters` each. `iterations`, `restarts`: of the K-means."""
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
+        heads, clusters, embedding = settings.heads, settings.clusters, settings.embedding
         if clusters > data.rows:
             raise ValueError(f"{clusters} clusters asked of {data.rows} training rows")
         self.head = projection(backbone.width, [backbone.width, embedding], batch_norm=False)
-        self.temperature, self.iterations, self.restarts = temperature, iterations, restarts
         self.register_buffer("centres", torch.zeros(heads, clusters, embedding))
         self.register_buffer("assigned", torch.zeros(heads, data.rows, dtype=torch.long))
         self.register_buffer("bank", torch.zeros(data.rows, embedding))
@@ -52,16 +50,14 @@ class DeepClusterV2(Method):
             self.eval()
             self.bank.copy_(torch.cat([self.embed(x) for x in context.chunks(1024)]))
             self.train()
-        for number in range(len(self.centres)):
-            if rank() == 0:
-                seed = context.seed("clusters", number) % 2**31
-                count = self.centres.shape[1]
-                fitted = kmeans(self.bank, count, self.restarts, max_iter=self.iterations, spherical=True, seed=seed)
-                self.centres[number].copy_(fitted.centres)
-                self.assigned[number].copy_(fitted.labels)
-        if world() > 1:
-            for buffer in (self.centres, self.assigned):
-                dist.broadcast(buffer, 0)
+        settings = self.settings
+        for number in range(settings.heads):
+            seed = context.seed("clusters", number)
+            centres, assigned = shared_kmeans(
+                self.bank, settings.clusters, settings.restarts, settings.iterations, seed, spherical=True
+            )
+            self.centres[number].copy_(centres)
+            self.assigned[number].copy_(assigned)
 
     def embed(self, x: Tensor) -> Tensor:
         """x [B, C, H, W] -> unit z [B, D]."""
@@ -71,18 +67,18 @@ class DeepClusterV2(Method):
         z = [self.embed(view) for view in batch.views]
         with torch.no_grad():
             self.bank[gather_constant(batch.index)] = gather_constant(z[0].detach())
-        each = [
-            assignment_loss(view, centres, labels[batch.index], self.temperature)
+        losses = [
+            assignment_loss(view, centres, labels[batch.index], self.settings.temperature)
             for view in z
             for centres, labels in zip(self.centres, self.assigned, strict=True)
         ]
-        return {"assignment": torch.stack(each).mean()}
+        return {"assignment": torch.stack(losses).mean()}
 
     def statistics(self) -> dict[str, float]:
-        return {"occupied_clusters": sum(len(own.unique()) for own in self.assigned) / len(self.assigned)}
+        return {"occupied_clusters": sum(len(labels.unique()) for labels in self.assigned) / len(self.assigned)}
 
     def chance(self) -> dict[str, float]:
-        return {"assignment": math.log(self.centres.shape[1])}
+        return {"assignment": math.log(self.settings.clusters)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

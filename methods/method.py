@@ -74,37 +74,103 @@ class Context:
 
 
 class Method(nn.Module):
-    """One method: a backbone, what stands on it, and its loss terms.
+    """One method: a backbone, what stands on it, and its loss terms. All that is needed to write another is said here.
 
-    A method file holds one subclass (or a small family), and ends with `METHOD = TheClass`. The constructor takes
-    `(backbone, data)` and, keyword-only and annotated, every key of the recipe's `settings`. Everything a method keeps
-    between steps is a parameter or buffer (or extra state), so that it is part of the state a run resumes from.
+    **Files.** methods/NAME.py, which ends with `METHOD = TheClass` (so it is found: no list names it),
+    config/recipes/NAME.yaml, tests/methods/test_NAME.py; docs/extending.md walks through them. The file imports blocks
+    and this module, never another method, and its class derives from `Method` alone: what two methods share is a block
+    that both hold. tests/methods/test_contract.py checks all that follows for every method.
+
+    **Settings.** A module-level frozen dataclass `Settings`, one typed field per key of the recipe's `settings` (int,
+    float, bool, str, list, dict, None, Literal and unions of them); the pipeline checks recipes against its source
+    before any job starts. The constructor takes `(backbone, data, settings)` and calls `super().__init__` with all
+    three; a method without settings needs neither the dataclass nor a constructor.
+
+    **Class attributes**, literals all, since the pipeline reads some of them from the source:
+      terms: names of the loss terms. The recipe's `weights` has one number for each.
+      views: augmented views of an image in a batch; 0: one version without augmentation.
+      clean_view: the batch also holds the images without augmentation.
+      uses_labels: the batch holds labels; then the method trains on the probes' splits, never on scored labels.
+      uses_neighbours: the batch holds views of a mined neighbour of each image; the recipe's `neighbours` say which.
+      drop_last: leave out the incomplete last batch (contrastive losses depend on the size of the batch).
+      inherits: parts (attributes) that take their weights from the model of the recipe's `base`.
+
+    **Order of calls.** Once: constructor, weights of the base or of a file, `inherited`. Then in every epoch:
+      `before_epoch(context)`, on the whole training set (an E-step, a target distribution);
+      for every batch: `before_step(context)`, `losses(batch)`, backward pass, optimiser step, `after_step()`;
+      `after_epoch(context)`, `statistics()`, `chance()`: the last two fill the epoch's row of the history.
+    Training ends after the recipe's epochs, or with the first epoch after which `finished` is true. `features(x)` is
+    called in eval mode, without gradient, after training and for snapshots; it draws no random number.
+
+    **Resume is exact.** A run may be killed after any step and goes on in a new process from the `state_dict`. So what
+    a method keeps between two steps is a parameter, a buffer or extra state (`get_extra_state`), and buffers have their
+    final shape in the constructor. Plain attributes may be derived from settings, or carry something from `losses` to
+    the `after_step` of the same step, no further. torch's generator is seeded before each hook and each step: draw from
+    it on the CPU, or ask `context.seed`.
+
+    **Several processes.** Each has its share of every batch. Gradients and terms are averaged over processes, so a mean
+    over rows needs no care; whatever looks at the batch as a whole gathers first (blocks/distributed.py: `gather` with
+    gradient, `gather_constant` without). Every process must end each step with equal buffers: random work on the whole
+    set is done in process 0 and broadcast (blocks/shared_kmeans.py), counters count all rows (blocks/occupancy.py).
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     scale: float  # of the cosine
+    >>> class Attract(Method):  # -s cos(f(x1), f(x2)): two views attract each other
+    ...     terms = ("attraction",)
+    ...     def losses(self, batch):
+    ...         h1, h2 = (self.backbone(view) for view in batch.views)
+    ...         return {"attraction": -self.settings.scale * torch.cosine_similarity(h1, h2).mean()}
+    >>> method = Attract(backbone({"backbone": "none"}, (8, 8, 1)), DataFacts(10, (8, 8, 1), 64), Settings(2.0))
+    >>> x = torch.ones(4, 1, 8, 8)
+    >>> method(Batch([x, x], torch.arange(4)))
+    {'attraction': tensor(-2.)}
+    >>> method.features(x)["h"].shape
+    torch.Size([4, 64])
     """
 
-    terms: ClassVar[tuple[str, ...]] = ()  # names of the loss terms, a literal; weights come from the recipe
+    terms: ClassVar[tuple[str, ...]] = ()
     views: ClassVar[int] = 2
     uses_labels: ClassVar[bool] = False
-    uses_neighbours: ClassVar[bool] = False  # the recipe's `neighbours` say which (stage `mine`)
+    uses_neighbours: ClassVar[bool] = False
     clean_view: ClassVar[bool] = False
-    drop_last: ClassVar[bool] = True  # contrastive losses depend on the batch size; others may take the rest
-    finished: bool = False  # a method that knows it has converged says so; training ends with that epoch
-    inherits: ClassVar[tuple[str, ...]] = ("backbone",)  # parts that take the weights of the base recipe's model
+    drop_last: ClassVar[bool] = True
+    inherits: ClassVar[tuple[str, ...]] = ("backbone",)
+    finished: bool = False  # a method that knows when it has converged makes this a property
 
-    def __init__(self, backbone: nn.Module, data: DataFacts):
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Any = None):
         super().__init__()
         self.backbone = backbone
         self.data = data
+        self.settings = settings
         self.frozen = False
-        self.weights: Mapping[str, float] = {}  # the recipe's, for terms that a method does not leave to the loop
+        self.weights: Mapping[str, float] = {}  # the recipe's, per term
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Named scalar terms; the loop minimises their sum weighted by the recipe's `weights`."""
+        """Named scalar terms, before weighting; the loop minimises their sum weighted by the recipe's `weights`.
+
+        A term may be left out of a step, and one that is not `active` need not be computed.
+        """
         raise TypeError(f"{type(self).__name__} has no losses: its recipe must say epochs: 0")
 
+    def weight(self, term: str) -> float:
+        """The recipe's weight of the term; 1 before any recipe has set weights."""
+        return self.weights.get(term, 1)
+
+    def active(self, term: str) -> bool:
+        """Whether the recipe's weight of the term is not 0. An ablation is a weight of 0, never a setting."""
+        return self.weight(term) != 0
+
     def freeze_backbone(self) -> None:
-        """No gradient for the backbone, and eval mode for good: its batch-norm statistics stay as they are."""
+        """No gradient for the backbone, and eval mode for good: its batch-norm statistics stay as they are.
+
+        A block that holds a copy of the backbone (KeyEncoder) has a `freeze_backbone` of its own, called from here.
+        """
         self.frozen = True
         self.backbone.requires_grad_(False)
+        for part in self.children():
+            if hasattr(part, "freeze_backbone"):
+                part.freeze_backbone()
         self.train(self.training)
 
     def train(self, mode: bool = True) -> "Method":
@@ -117,7 +183,7 @@ class Method(nn.Module):
         return self.losses(batch)
 
     def inherited(self) -> None:
-        """Work after the base's weights have been loaded (a key encoder that starts as a copy)."""
+        """Called after weights were loaded from the base or a file: make equal what starts as a copy (key encoder)."""
 
     def before_epoch(self, context: Context) -> None:
         """Work on the whole training set before an epoch (an E-step, a target distribution, neighbours)."""
@@ -132,17 +198,22 @@ class Method(nn.Module):
         """Work on the whole training set after an epoch."""
 
     def statistics(self) -> dict[str, float]:
-        """Numbers for this epoch's row of the history (occupied components, ...); called once, at the epoch's end."""
+        """Numbers for this epoch's row of the history (occupied components, ...). Called once, at the epoch's end, so
+        counters start anew here.
+        """
         return {}
 
     def chance(self) -> dict[str, float]:
-        """Term -> its value when nothing is told apart (ln K of a uniform assignment): a loss that sits there has
-        collapsed, which the history and the record say.
+        """Term -> its value when no image is told from any other (ln K for a uniform assignment to K clusters).
+
+        A loss that sits there has collapsed; the history and the record then say so.
         """
         return {}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
-        """x [B, C, H, W], normalised -> h [B, d] (backbone), and where the method has them z [B, D], p [B, K]."""
+        """x [B, C, H, W], normalised -> h [B, d] (backbone), and where the method has them z [B, D] (embedding) and
+        p [B, K] (probabilities of the clusters).
+        """
         return {"h": self.backbone(x)}
 
 
@@ -162,8 +233,9 @@ def load_method(name: str) -> type[Method]:
 
 def build_method(recipe: Mapping[str, Any], data: DataFacts) -> Method:
     """A fresh method with random weights (from torch's global generator), as the recipe says."""
-    kind = load_method(recipe["method"])
-    method = kind(backbone(recipe["network"], data.shape), data, **recipe["settings"])
+    module = importlib.import_module(f"methods.{recipe['method']}")
+    settings = module.Settings(**recipe["settings"]) if hasattr(module, "Settings") else None
+    method = module.METHOD(backbone(recipe["network"], data.shape), data, settings)
     method.weights = recipe["weights"]
     if recipe["network"].get("frozen"):
         method.freeze_backbone()

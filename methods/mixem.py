@@ -1,10 +1,11 @@
 """MIX'EM: unsupervised image classification using a mixture of embeddings.
 
 Varamesh and Tuytelaars, ACCV 2020 (arXiv 2007.09502). Equation numbers are the paper's. Where the text and the released
-code differ, `variant` chooses (docs/methods.md): "code" is what produced the published numbers and what the published
+code differ, `follow` chooses (docs/methods.md): "code" is what produced the published numbers and what the published
 loss weights belong to, "paper" is eqs. 5-8 as printed.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -14,8 +15,17 @@ from torch import Tensor, nn
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather
 from methods.blocks.heads import ParallelMLP, mlp
+from methods.blocks.occupancy import Occupancy
 from methods.blocks.precision import full_precision
 from methods.method import Batch, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    components: int | None  # M; None: the number of classes
+    embedding: int  # D, width of every e_m and of z
+    temperature: float  # tau of NT-Xent
+    follow: Literal["code", "paper"]
 
 
 class MixEm(Method):
@@ -23,24 +33,13 @@ class MixEm(Method):
 
     terms = ("contrast", "comp_ent", "inst_ent", "push", "pull")
 
-    def __init__(
-        self,
-        backbone: nn.Module,
-        data: DataFacts,
-        *,
-        components: int | None,
-        embedding: int,
-        temperature: float,
-        variant: Literal["code", "paper"],
-    ):
-        """`components`: M, None for the number of classes."""
-        super().__init__(backbone, data)
-        self.components = data.classes if components is None else components
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
+        self.components = data.classes if settings.components is None else settings.components
         width = backbone.width
-        self.experts = ParallelMLP(self.components, width, width, embedding)
+        self.experts = ParallelMLP(self.components, width, width, settings.embedding)
         self.gate = mlp(width, width, self.components)
-        self.temperature, self.variant = temperature, variant
-        self.register_buffer("dominant_counts", torch.zeros(self.components, dtype=torch.long))
+        self.occupancy = Occupancy(self.components)
 
     def mixture(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Eq. 3: h [B, d] -> p [B, M] = softmax(g_p(h)), e [B, M, D] = unit-norm g_m(h), z [B, D] = sum_m p_m e_m."""
@@ -49,21 +48,17 @@ class MixEm(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Eq. 9 before weighting: NT-Xent once per pair of views, every other term summed over the two views."""
         views = [self.mixture(self.backbone(view)) for view in batch.views]
-        terms = {"contrast": nt_xent(views[0][2], views[1][2], self.temperature)}
+        terms = {"contrast": nt_xent(views[0][2], views[1][2], self.settings.temperature)}
+        for p, _, _ in views:
+            self.occupancy.add(p.argmax(1))
         # The other terms are functions of the whole batch: of the rows of all processes.
         views = [tuple(map(gather, view)) for view in views]
-        shapes = [shaping_terms(p, e, z, self.variant) for p, e, z in views]
-        terms |= {name: shapes[0][name] + shapes[1][name] for name in shapes[0]}
-        with torch.no_grad():
-            for p, _, _ in views:
-                self.dominant_counts += torch.bincount(p.argmax(1), minlength=self.components)
-        return terms
+        shapes = [shaping_terms(p, e, z, self.settings.follow) for p, e, z in views]
+        return terms | {name: shapes[0][name] + shapes[1][name] for name in shapes[0]}
 
     def statistics(self) -> dict[str, float]:
-        """Components that dominated at least one image of the epoch, and the largest share of one component."""
-        counts = self.dominant_counts
-        occupied, largest = int((counts > 0).sum()), float(counts.max() / counts.sum().clamp(min=1))
-        counts.zero_()
+        """Components that dominated at least one view of the epoch, and the largest share of one component."""
+        occupied, largest = self.occupancy.take()
         return {"occupied_components": occupied, "largest_share": largest}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
@@ -80,12 +75,12 @@ def mix(logits: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @full_precision
-def shaping_terms(p: Tensor, e: Tensor, z: Tensor, variant: Literal["code", "paper"]) -> dict[str, Tensor]:
+def shaping_terms(p: Tensor, e: Tensor, z: Tensor, follow: Literal["code", "paper"]) -> dict[str, Tensor]:
     """The four terms of one view: p [B, M], e [B, M, D], z [B, D] -> comp_ent, inst_ent, push, pull."""
     dominant = p.argmax(1)  # E_m of eq. 6 (whose printed argmin is a slip); no gradient passes
     members = F.one_hot(dominant, p.shape[1]).to(p.dtype)  # [B, M]
     inst_ent = 1 - p.max(1).values
-    if variant == "code":
+    if follow == "code":
         push, pull = _push_pull_code(members, z)
         inst_ent = inst_ent.mean()
     else:

@@ -5,47 +5,41 @@ mined once (training/mine.py); each step every image meets one of them, itself a
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from methods.blocks.distributed import gather, gather_constant
+from methods.blocks.heads import ClusterHeads
+from methods.blocks.occupancy import Occupancy
 from methods.blocks.precision import full_precision
 from methods.method import Batch, Context, DataFacts, Method, Watched
 
 
-class ClusterHeads(nn.Module):
-    """Independent linear classifiers of the backbone features; `best` numbers the one that is used in the end."""
-
-    def __init__(self, heads: int, width: int, classes: int):
-        super().__init__()
-        self.heads, self.classes = heads, classes
-        self.linear = nn.Linear(width, heads * classes)
-        self.register_buffer("best", torch.zeros((), dtype=torch.long))
-
-    def forward(self, h: Tensor) -> Tensor:
-        """h [B, d] -> logits [heads, B, C]."""
-        return self.linear(h).view(len(h), self.heads, self.classes).transpose(0, 1)
+@dataclass(frozen=True)
+class Settings:
+    heads: int  # independent classifiers of the features
 
 
 class SCAN(Method):
     """Consistency of neighbours - lambda entropy of the mean assignment (eq. 2): the weight of `entropy` is lambda.
 
-    Of several heads, whose losses are summed, the one with the lowest loss over the last epoch of training is kept: no
-    test image has a say in it. Where the recipe watches the scored images, as the paper does (`test_unsup`), the epoch
-    and the head with the lowest loss on these (entropy weighted 1), without their labels, are kept instead.
+    Of several heads, whose losses are summed, the one with the lowest loss over the last epoch of training is kept; no
+    test image takes part in the choice. Where the recipe watches the scored images, as the paper does (`test_unsup`),
+    the epoch and the head with the lowest loss on these (entropy weighted 1), without their labels, are kept instead.
     """
 
     terms = ("consistency", "entropy")
     views = 1
     uses_neighbours = True
 
-    def __init__(self, backbone: nn.Module, data: DataFacts, *, heads: int):
-        super().__init__(backbone, data)
-        self.head = ClusterHeads(heads, backbone.width, data.classes)
-        self.register_buffer("losses_of_heads", torch.zeros(heads, dtype=torch.float64))
-        self.register_buffer("counts", torch.zeros(data.classes, dtype=torch.long))  # of the first head, this epoch
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
+        self.head = ClusterHeads(settings.heads, backbone.width, data.classes)
+        self.occupancy = Occupancy(data.classes)  # of the first head
+        self.register_buffer("losses_of_heads", torch.zeros(settings.heads, dtype=torch.float64))
         self.register_buffer("watched_loss", torch.tensor(math.inf))  # the lowest so far
         self.register_buffer("kept_epoch", torch.zeros((), dtype=torch.long))
         self.kept: dict[str, dict[str, Tensor]] | None = None  # the weights of that epoch, until training ends
@@ -55,9 +49,9 @@ class SCAN(Method):
         anchors, partners = (self.head(self.backbone(x)).float().softmax(2) for x in (batch.views[0], *batch.partners))
         agreed, spread = consistency(anchors, partners), entropy(anchors)
         with torch.no_grad():
-            of_all = gather_constant(agreed.unsqueeze(0)).mean(0)
-            self.losses_of_heads += of_all - self.weights.get("entropy", 1.0) * spread
-            self.counts += torch.bincount(gather_constant(anchors[0].argmax(1)), minlength=len(self.counts))
+            agreed_of_all = gather_constant(agreed.unsqueeze(0)).mean(0)
+            self.losses_of_heads += agreed_of_all - self.weight("entropy") * spread
+        self.occupancy.add(anchors[0].argmax(1))
         return {"consistency": agreed.sum(), "entropy": -spread.sum()}
 
     @torch.no_grad()
@@ -95,13 +89,12 @@ class SCAN(Method):
         self.kept = state["kept"]
 
     def statistics(self) -> dict[str, float]:
-        share = self.counts.max() / self.counts.sum().clamp(min=1)
-        told = {"occupied_clusters": float((self.counts > 0).sum()), "largest_share": float(share)}
+        occupied, largest = self.occupancy.take()
         self.losses_of_heads.zero_()
-        self.counts.zero_()
+        statistics = {"occupied_clusters": float(occupied), "largest_share": largest}
         if self.kept_epoch:
-            told |= {"watched_loss": float(self.watched_loss), "kept_epoch": float(self.kept_epoch)}
-        return told | {"best_head": float(self.head.best)}
+            statistics |= {"watched_loss": float(self.watched_loss), "kept_epoch": float(self.kept_epoch)}
+        return statistics | {"best_head": float(self.head.best)}
 
     def chance(self) -> dict[str, float]:
         return {"consistency": self.head.heads * math.log(self.head.classes)}

@@ -1,9 +1,16 @@
 """Control: the same network trained with labels, the ceiling of every clustering table."""
 
+from dataclasses import dataclass
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.method import Batch, DataFacts, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    label_smoothing: float  # share of the target spread over all classes
 
 
 class Supervised(Method):
@@ -14,14 +21,14 @@ class Supervised(Method):
     uses_labels = True
     drop_last = False
 
-    def __init__(self, backbone: nn.Module, data: DataFacts, *, label_smoothing: float):
-        super().__init__(backbone, data)
+    def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
+        super().__init__(backbone, data, settings)
         self.classifier = nn.Linear(backbone.width, data.classes)
-        self.label_smoothing = label_smoothing
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.classifier(self.backbone(batch.views[0]))
-        return {"cross_entropy": F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)}
+        smoothing = self.settings.label_smoothing
+        return {"cross_entropy": F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

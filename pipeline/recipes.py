@@ -5,8 +5,6 @@ to the suite's overrides. A recipe lists the families it has settings for; on a 
 refused before a job exists, so no value of one kind of data ever serves another by accident. Needs no torch.
 """
 
-import ast
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any
 
 from pipeline import catalogue
 from pipeline.catalogue import ConfigError
+from pipeline.signatures import Signature, check_settings, read_signature
 
 METHODS = Path(__file__).resolve().parent.parent / "methods"
 TREATMENTS = ("split_batch_norm", "frozen", "weights")  # keys of `network` that are no part of its architecture
@@ -230,7 +229,7 @@ def method_names() -> list[str]:
 
 def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[str]:
     """The splits a run trains on. A method that uses labels gets the probes' training splits, never scored labels."""
-    return protocol["probe"]["train"] if signature(recipe["method"])[2] else protocol["train"]
+    return protocol["probe"]["train"] if signature(recipe["method"]).literals.get("uses_labels") else protocol["train"]
 
 
 def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,77 +238,19 @@ def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any
     return {"name": name, "train": train_splits(recipe, protocol), **watched}
 
 
-def signature(method: str) -> tuple[dict[str, str], tuple[str, ...], bool, bool]:
-    """({setting: annotation}, loss terms, uses labels, uses neighbours) of a method, from its source, not imported."""
+def signature(method: str) -> Signature:
+    """Settings, loss terms and flags of a method, read from its source."""
     catalogue.require("method", method, method_names())
-    path = METHODS / f"{method}.py"
-    return _signature(path, path.read_text(encoding="utf-8"))
-
-
-@functools.lru_cache(maxsize=128)
-def _signature(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...], bool, bool]:
-    tree = ast.parse(text, str(path))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    chosen = next(
-        node.value.id
-        for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "METHOD"
-    )
-    settings: dict[str, str] = {}
-    literals: dict[str, Any] = {"terms": (), "uses_labels": False, "uses_neighbours": False}
-    for node in classes[chosen].body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            settings = {argument.arg: ast.unparse(argument.annotation) for argument in node.args.kwonlyargs}
-            if node.args.kwarg:  # the settings of the method it extends, passed on
-                settings = signature(_extended(tree, classes[chosen].bases[0].id))[0] | settings
-        if isinstance(node, ast.Assign) and (name := getattr(node.targets[0], "id", "")) in literals:
-            literals[name] = ast.literal_eval(node.value)
-    return settings, literals["terms"], literals["uses_labels"], literals["uses_neighbours"]
-
-
-def _extended(tree: ast.Module, name: str) -> str:
-    """The module of methods/ from which `name` is imported."""
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            return node.module.removeprefix("methods.")
-    raise ConfigError(f"class {name!r}, whose settings are passed on, is not imported from methods/")
+    return read_signature(METHODS / f"{method}.py")
 
 
 def _check_method(recipe: Mapping[str, Any], where: str) -> None:
-    settings, terms, _, neighbours = signature(recipe["method"])
+    method, declared = f"method {recipe['method']!r}", signature(recipe["method"])
+    neighbours = declared.literals.get("uses_neighbours", False)
     if neighbours and not (recipe.get("neighbours") and recipe.get("base")):
-        raise ConfigError(f"{where}: method {recipe['method']!r} needs `base` and `neighbours`, mined in its features")
+        raise ConfigError(f"{where}: {method} needs `base` and `neighbours`, mined in its features")
     if recipe.get("neighbours") and not neighbours:
-        raise ConfigError(f"{where}: method {recipe['method']!r} uses no neighbours; leave the key out")
-    for key, known in (("settings", settings), ("weights", terms)):
-        given = recipe.get(key, {})
-        for extra in given:
-            if extra not in known:
-                raise ConfigError(f"{where}: {key}: unknown key {extra!r}; {catalogue.suggestion(extra, known)}")
-        missing = [name for name in known if name not in given]
-        if missing:
-            raise ConfigError(f"{where}: {key}: {missing[0]!r} is missing; method {recipe['method']!r} needs it")
-    for key, annotation in settings.items():
-        if not _fits(recipe["settings"][key], annotation):
-            raise ConfigError(f"{where}: settings.{key}: {recipe['settings'][key]!r} found, {annotation} expected")
-
-
-def _fits(value: Any, annotation: str) -> bool:
-    kinds = {"int": int, "float": int | float, "bool": bool, "str": str, "list": list, "dict": dict}
-    stack = [ast.parse(annotation, mode="eval").body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.BinOp):
-            stack += [node.left, node.right]
-        elif isinstance(node, ast.Constant) and node.value is None:
-            if value is None:
-                return True
-        elif isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Literal":
-            options = ast.literal_eval(node.slice)
-            if value in (options if isinstance(options, tuple) else (options,)):
-                return True
-        else:
-            base = node.value.id if isinstance(node, ast.Subscript) else node.id
-            if isinstance(value, kinds[base]) and (base == "bool" or not isinstance(value, bool)):
-                return True
-    return False
+        raise ConfigError(f"{where}: {method} uses no neighbours; leave the key out")
+    check_settings(recipe.get("settings", {}), declared, f"{where}: settings", method)
+    terms, weights = declared.literals.get("terms", ()), recipe.get("weights", {})
+    check_settings(weights, Signature(dict.fromkeys(terms, "float"), frozenset(), {}), f"{where}: weights", method)

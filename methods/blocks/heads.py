@@ -50,3 +50,17 @@ class ParallelMLP(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         hidden = self.first(h).relu().unflatten(1, (self.count, -1)).transpose(0, 1)  # [count, B, hidden]
         return torch.baddbmm(self.bias, hidden, self.weight).transpose(0, 1)
+
+
+class ClusterHeads(nn.Module):
+    """Independent linear classifiers of the backbone features (SCAN); `best` numbers the one used in the end."""
+
+    def __init__(self, heads: int, width: int, classes: int):
+        super().__init__()
+        self.heads, self.classes = heads, classes
+        self.linear = nn.Linear(width, heads * classes)
+        self.register_buffer("best", torch.zeros((), dtype=torch.long))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """h [B, d] -> logits [heads, B, C]."""
+        return self.linear(h).view(len(h), self.heads, self.classes).transpose(0, 1)

@@ -91,7 +91,7 @@ def test_byols_target_takes_no_gradient_and_its_momentum_rises_to_one():
     method = build("byol", **SMALL["byol"])
     for step, expected in ((0, 0.99), (4, 0.995), (8, 1.0)):
         method.before_step(Context(0, 2, 64, lambda rows: rows, lambda *path: 0, step=step, steps=8))
-        assert float(method.present) == pytest.approx(expected)
+        assert float(method.momentum) == pytest.approx(expected)
     method.losses(batch())["prediction"].backward()
     assert all(p.grad is None for p in method.target.parameters())
     same = build("byol", **SMALL["byol"], symmetric=False)

@@ -100,13 +100,13 @@ def test_both_forms_train(queue, symmetric):
     assert all(p.grad is not None for p in [*method.backbone.parameters(), *method.head.parameters()])
     method.after_step()
     if queue:
-        assert method.queue.place == 8
-        assert all(p.grad is None for p in method.key_backbone.parameters())
-        torch.testing.assert_close(method.queue.keys[:, :5].norm(dim=1), torch.ones(16))
-        torch.testing.assert_close(method.queue.keys[:, 5:].norm(dim=1), torch.ones(16))
-    told = method.statistics()
-    assert 1 <= told["occupied_clusters"] <= 5
-    assert method.dominant_counts.sum() == 0
+        assert method.keys.queue.place == 8
+        assert all(p.grad is None for p in method.keys.parameters())
+        torch.testing.assert_close(method.keys.negatives[:, :5].norm(dim=1), torch.ones(16))
+        torch.testing.assert_close(method.keys.negatives[:, 5:].norm(dim=1), torch.ones(16))
+    statistics = method.statistics()
+    assert 1 <= statistics["occupied_clusters"] <= 5
+    assert method.occupancy.counts.sum() == 0
 
 
 def test_no_gradient_through_the_targets():
@@ -122,7 +122,9 @@ def test_swapped_targets_come_from_the_other_view():
     views = batch()
     same, swap = build(queue=0, target_view="same"), build(queue=0, target_view="swap")
     parts = [swap.parts(swap.head(swap.backbone(x))) for x in views.views]
-    expected = [equipartition(parts[i][0], swap.targets(parts[1 - i][0]), swap.t) for i in (0, 1)]
+    expected = [
+        equipartition(parts[i][0], swap.targets(parts[1 - i][0]), swap.settings.cluster_temperature) for i in (0, 1)
+    ]
     swap = build(queue=0, target_view="swap")
     assert swap.losses(views)["equipartition"].item() == pytest.approx((sum(expected) / 2).item(), rel=1e-5)
     assert same.losses(views)["equipartition"].item() != pytest.approx((sum(expected) / 2).item(), rel=1e-3)
@@ -171,7 +173,7 @@ def test_self_labels_teach_the_label_of_the_other_view():
     method = build(queue=0, weights={"self_label": 1.0}, threshold=0.5)
     zc, other = torch.eye(5)[[0, 1, 2]], torch.eye(5)[[0, 1, 3]]
     found = method._self_label(zc, other)
-    each = F.cross_entropy(zc / method.t, torch.tensor([0, 1, 3]), reduction="none")
+    each = F.cross_entropy(zc / method.settings.cluster_temperature, torch.tensor([0, 1, 3]), reduction="none")
     assert found.item() == pytest.approx(each.mean().item(), rel=1e-5)
 
 

@@ -8,7 +8,7 @@ import torch
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
 from methods.blocks.networks import MLP
 from methods.blocks.plane import plane_centres
-from methods.dcrl import DCRL, align_loss, cluster_loss, isometry_loss, rank_loss
+from methods.dcrl import DCRL, Settings, align_loss, cluster_loss, isometry_loss, rank_loss
 from methods.method import Batch, Context, DataFacts
 from pipeline.recipes import resolve
 
@@ -28,14 +28,14 @@ def distance(a, b):
     return math.sqrt(sum((float(p) - float(q)) ** 2 for p, q in zip(a, b, strict=True)))
 
 
-@pytest.mark.parametrize("mode", ["code", "paper"])
-def test_rank_loss_equals_loops(mode):
+@pytest.mark.parametrize("follow", ["code", "paper"])
+def test_rank_loss_equals_loops(follow):
     gaps = [[distance(MU[i], MU[j]) - 3 * distance(V[i], V[j]) for j in range(4)] for i in range(4)]
     for i in range(4):
         gaps[i][i] = 1e-4 - 3e-4  # distances are at least 1e-4
     flat = [gap for row in gaps for gap in row]
-    expected = sum(map(abs, flat)) if mode == "paper" else math.sqrt(sum(g * g for g in flat)) / 4
-    assert rank_loss(MU, V, 3.0, mode).item() == pytest.approx(expected, rel=1e-9)
+    expected = sum(map(abs, flat)) if follow == "paper" else math.sqrt(sum(g * g for g in flat)) / 4
+    assert rank_loss(MU, V, 3.0, follow).item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_rank_loss_has_the_appendix_gradient_and_reaches_only_the_centres():
@@ -52,8 +52,8 @@ def test_rank_loss_has_the_appendix_gradient_and_reaches_only_the_centres():
     assert v.grad is None
 
 
-@pytest.mark.parametrize("mode", ["code", "paper"])
-def test_isometry_loss_equals_loops_and_reaches_only_the_encoder(mode):
+@pytest.mark.parametrize("follow", ["code", "paper"])
+def test_isometry_loss_equals_loops_and_reaches_only_the_encoder(follow):
     near = cluster_neighbours(Z, S, 3)
     gaps = torch.tensor([[distance(X[i], X[j]) if j >= 0 else 0 for j in near[i]] for i in range(14)])
     terms = []
@@ -61,25 +61,25 @@ def test_isometry_loss_equals_loops_and_reaches_only_the_encoder(mode):
         for j in near[i].tolist():
             if j >= 0:
                 dx, dz = distance(X[i], X[j]), distance(Z[i], Z[j])
-                terms.append(abs(dx - dz) if mode == "paper" else dx / math.sqrt(6) - dz / math.sqrt(3))
-    expected = sum(terms) if mode == "paper" else math.sqrt(sum(t * t for t in terms))
+                terms.append(abs(dx - dz) if follow == "paper" else dx / math.sqrt(6) - dz / math.sqrt(3))
+    expected = sum(terms) if follow == "paper" else math.sqrt(sum(t * t for t in terms))
     z = Z.clone().requires_grad_()
-    loss = isometry_loss(z, near, gaps.double(), 6, mode)
+    loss = isometry_loss(z, near, gaps.double(), 6, follow)
     assert loss.item() == pytest.approx(expected, rel=1e-6)
-    assert torch.autograd.gradcheck(lambda z: isometry_loss(z, near, gaps.double(), 6, mode), (z,))
+    assert torch.autograd.gradcheck(lambda z: isometry_loss(z, near, gaps.double(), 6, follow), (z,))
 
 
-@pytest.mark.parametrize("mode", ["code", "paper"])
-def test_align_loss_equals_loops_and_pulls_both_sides(mode):
+@pytest.mark.parametrize("follow", ["code", "paper"])
+def test_align_loss_equals_loops_and_pulls_both_sides(follow):
     before = random(4, 3)
     means = [Z[members].mean(0) if members.any() else before[j] for j, members in enumerate(S.eq(k) for k in range(4))]
     expected = sum(distance(MU[j], means[j]) for j in range(4))
     z, mu = Z.clone().requires_grad_(), MU.clone().requires_grad_()
-    loss = align_loss(z, mu, S, before, mode)
-    assert loss.item() == pytest.approx(expected / (4 if mode == "code" else 1), rel=1e-9)
+    loss = align_loss(z, mu, S, before, follow)
+    assert loss.item() == pytest.approx(expected / (4 if follow == "code" else 1), rel=1e-9)
     loss.backward()
     # Eqs. 12 and 13: a unit vector from mean to centre; each member of the cluster carries its share of the opposite.
-    scale = 4 if mode == "code" else 1
+    scale = 4 if follow == "code" else 1
     unit = (MU[1] - means[1]) / distance(MU[1], means[1]) / scale
     torch.testing.assert_close(mu.grad[1], unit)
     torch.testing.assert_close(z.grad[S == 1], -(unit / 5).expand(5, 3))
@@ -126,7 +126,7 @@ def build(rows=90, **settings):
     method = DCRL(
         MLP((1, 6, 1), [16, 3]),
         DataFacts(3, (1, 6, 1), rows),
-        **{**recipe["settings"], "init_rows": 60, "start_epoch": 1, "ramp_epochs": 4, **settings},
+        Settings(**{**recipe["settings"], "init_rows": 60, "start_epoch": 1, "ramp_epochs": 4, **settings}),
     )
     method.weights = recipe["weights"]
     return method
@@ -162,7 +162,7 @@ def test_weights_over_the_epochs():
     assert factors[80]["reconstruction"] == pytest.approx(0.5)
     assert factors[80]["isometry"] == pytest.approx(70 / 150)
     assert (factors[150]["cluster"], factors[160]["isometry"], factors[299]["isometry"]) == (0, 1, 1)
-    paper = build(mode="paper", ramp_epochs=150)
+    paper = build(follow="paper", ramp_epochs=150)
     paper.epoch.fill_(75)
     assert paper.schedule() == {"reconstruction": 1, "cluster": 0.5, "rank": 1, "isometry": 0.5, "align": 1}
 
@@ -225,7 +225,7 @@ def test_every_batch_of_an_epoch_carries_the_same_share_of_the_rank_loss():
     start.batch_size = 40  # 90 rows: batches of 40, 40, 10; the released program divides by 90 // 40
     method.before_epoch(context(x, 0))
     method.before_epoch(start)
-    whole = rank_loss(method.centres, method.input_means, method.rank_scale, "code").item()
+    whole = rank_loss(method.centres, method.input_means, method.settings.rank_scale, "code").item()
     for rows in (40, 10):
         share = method.losses(Batch([x[:rows].view(-1, 1, 1, 6)], torch.arange(rows)))["rank"].item()
         assert share == pytest.approx(whole / 2)

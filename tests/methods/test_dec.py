@@ -4,7 +4,7 @@ import torch
 
 from methods.blocks.networks import MLP
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
-from methods.dec import Dec, divergence
+from methods.dec import Dec, Settings, divergence
 from methods.method import Batch, Context, DataFacts
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -62,7 +62,9 @@ def context(x, epoch=0, step=0):
 
 def dec(**changes):
     torch.manual_seed(0)
-    method = Dec(MLP((1, 5, 1), [6, 2]), facts(), **({"interval": 4, "tolerance": 0.1, "n_init": 3} | changes))
+    method = Dec(
+        MLP((1, 5, 1), [6, 2]), facts(), Settings(**({"interval": 4, "tolerance": 0.1, "n_init": 3} | changes))
+    )
     method.weights = {"cluster": 1.0, "reconstruction": 0.0}
     return method
 
@@ -117,10 +119,10 @@ def test_a_new_epoch_keeps_the_centres():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_layerwise_pretraining_trains_one_layer(number):
-    from methods.autoencoder import AutoEncoder
+    from methods import autoencoder
 
     torch.manual_seed(0)
-    method = AutoEncoder(MLP((1, 5, 1), [6, 2]), facts(), noise=0.0, layerwise_epochs=2, dropout=0.2)
+    method = autoencoder.AutoEncoder(MLP((1, 5, 1), [6, 2]), facts(), autoencoder.Settings(0.0, 2, dropout=0.2))
     x = torch.rand(60, 5)
     method.before_epoch(context(x, epoch=2 * number))
     method.losses(Batch([x.view(-1, 1, 1, 5)], torch.arange(60)))["reconstruction"].backward()
@@ -135,9 +137,9 @@ def test_layerwise_pretraining_trains_one_layer(number):
 
 
 def test_denoising_rebuilds_the_clean_input():
-    from methods.autoencoder import AutoEncoder
+    from methods import autoencoder
 
-    method = AutoEncoder(MLP((1, 5, 1), [5]), facts(), noise=3.0, layerwise_epochs=0, dropout=0.0)
+    method = autoencoder.AutoEncoder(MLP((1, 5, 1), [5]), facts(), autoencoder.Settings(3.0, 0, dropout=0.0))
     with torch.no_grad():
         for layer in (method.backbone.layers[0], method.decoder[0]):
             layer.weight.copy_(torch.eye(5))

@@ -58,26 +58,26 @@ def test_momentum_moves_parameters_and_leaves_buffers():
 
 def test_the_queue_is_read_before_it_is_written():
     method = build(symmetric=False, shuffle=False)
-    before = method.queue.keys.clone()
+    before = method.keys.negatives.clone()
     method.losses(batch())
-    assert torch.equal(method.queue.keys, before)
-    fresh = method.fresh.clone()
+    assert torch.equal(method.keys.negatives, before)
+    held = method.keys.held.clone()
     method.after_step()
-    torch.testing.assert_close(method.queue.keys[:8], fresh)
-    torch.testing.assert_close(method.queue.keys[8:], before[8:])
+    torch.testing.assert_close(method.keys.negatives[:8], held)
+    torch.testing.assert_close(method.keys.negatives[8:], before[8:])
 
 
 def test_symmetric_enqueues_once_a_step():
     method = build(symmetric=True)
     method.losses(batch())
     method.after_step()
-    assert method.queue.place == 8
+    assert method.keys.queue.place == 8
 
 
 def test_no_gradient_reaches_the_key_encoder():
     method = build()
     method.losses(batch())["contrast"].backward()
-    assert all(p.grad is None for module in (method.key_backbone, method.key_head) for p in module.parameters())
+    assert all(p.grad is None for p in method.keys.parameters())
     assert all(p.grad is not None for module in (method.backbone, method.head) for p in module.parameters())
 
 
@@ -104,7 +104,7 @@ def test_a_base_starts_the_key_encoder_too():
     method, other = build(0), build(1)
     method.backbone.load_state_dict(other.backbone.state_dict())
     method.inherited()
-    for a, b in zip(method.key_backbone.parameters(), other.backbone.parameters(), strict=True):
+    for a, b in zip(method.keys.backbone.parameters(), other.backbone.parameters(), strict=True):
         assert torch.equal(a, b)
 
 

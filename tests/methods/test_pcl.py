@@ -66,7 +66,7 @@ def test_warm_up_has_no_prototypes():
     terms = method.losses(batch())
     assert set(terms) == {"contrast", "prototypes"}
     sum(terms.values()).backward()
-    assert all(p.grad is None for p in method.key_backbone.parameters())
+    assert all(p.grad is None for p in method.keys.parameters())
     assert all(p.grad is not None for p in method.head.parameters())
 
 
@@ -76,7 +76,7 @@ def test_e_step_repeats_and_does_not_hang_on_the_order_of_rows():
         method.before_epoch(context(1))
     assert torch.equal(one.assigned1, again.assigned1)
     torch.testing.assert_close(one.prototypes0.norm(dim=1), torch.ones(4))
-    assert one.phi0.mean().item() == pytest.approx(one.temperature, rel=1e-5)
+    assert one.phi0.mean().item() == pytest.approx(one.settings.temperature, rel=1e-5)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(5))
     other = build()
     other.before_epoch(context(1, X[order]))

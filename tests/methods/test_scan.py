@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from methods.blocks.self_label import self_label_loss
 from methods.method import Batch, Context, DataFacts, Watched, build_method
 from methods.scan import consistency, entropy
-from methods.selflabel import self_label_loss
 from pipeline.recipes import resolve
 from pipeline.record import StageError, write_json
 from training.augmentation import Augment
@@ -98,7 +98,7 @@ def test_neighbours_start_with_the_row_itself_also_among_duplicates():
 
 
 def test_neighbours_do_not_depend_on_blocks(monkeypatch):
-    from methods import mine
+    from training import mine
 
     z = torch.randn(50, 4, generator=GENERATOR)
     whole = nearest(z, 5)
@@ -162,9 +162,9 @@ def test_the_head_with_the_lowest_training_loss_is_used():
     assert all(p.grad is not None for p in method.parameters())
     method.losses_of_heads.copy_(torch.tensor([1.0, -2.0, 0.5]))
     method.after_epoch(CONTEXT)
-    told = method.statistics()
-    assert told["best_head"] == 1
-    assert (method.counts.sum(), method.losses_of_heads.abs().sum()) == (0, 0)
+    statistics = method.statistics()
+    assert statistics["best_head"] == 1
+    assert (method.occupancy.counts.sum(), method.losses_of_heads.abs().sum()) == (0, 0)
     method.eval()
     x = batch().clean
     h = method.backbone(x)
@@ -206,8 +206,8 @@ def test_watched_images_choose_the_epoch_and_the_head_with_the_lowest_loss():
         method.head.linear.weight.zero_()  # uniform: a loss of 0, the worst
     watching(method, 3, epochs=4)
     assert torch.equal(method.head.linear.weight, weights[chosen[0]])
-    told = method.statistics()
-    assert (told["kept_epoch"], told["best_head"]) == (chosen[0] + 1, chosen[1])
+    statistics = method.statistics()
+    assert (statistics["kept_epoch"], statistics["best_head"]) == (chosen[0] + 1, chosen[1])
     assert method.get_extra_state() == {"kept": None}
 
 
@@ -230,22 +230,21 @@ def test_the_entropy_term_keeps_clusters_occupied():
 
 @pytest.mark.parametrize("name", ["selflabel", "cdc_selflabel"])
 def test_self_labelling_counts_what_it_labels(name):
-    method = build(name, threshold=0.0, ema=0.5)
-    before = [p.clone() for p in method.averaged.parameters()]
+    method, unsure = build(name, threshold=0.0, ema=0.5), build(name, threshold=1.0)
+    before = [p.clone() for p in method.average.parameters()]
     terms = method.losses(batch())
     terms["self_label"].backward()
     torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1.0).step()
     method.after_step()
     moved = [*method.backbone.parameters(), *method.head.parameters()]
-    for old, own, live in zip(before, method.averaged.parameters(), moved, strict=True):
+    for old, own, live in zip(before, method.average.parameters(), moved, strict=True):
         torch.testing.assert_close(own, (old + live) / 2)
     live = [*method.backbone.buffers(), *method.head.buffers()]
-    assert all(torch.equal(a, b) for a, b in zip(method.averaged.buffers(), live, strict=True))
-    told = method.statistics()
-    assert (told["confident"], told["empty_steps"]) == (1, 0)
-    method.threshold = 1.0
-    assert method.losses(batch())["self_label"] == 0
-    assert method.statistics() == {"confident": 0, "empty_steps": 1, "missing_classes": 10}
+    assert all(torch.equal(a, b) for a, b in zip(method.average.buffers(), live, strict=True))
+    statistics = method.statistics()
+    assert (statistics["confident"], statistics["empty_steps"]) == (1, 0)
+    assert unsure.losses(batch())["self_label"] == 0
+    assert unsure.statistics() == {"confident": 0, "empty_steps": 1, "missing_classes": 10}
 
 
 def test_a_trained_cdc_is_what_self_labelling_starts_from():

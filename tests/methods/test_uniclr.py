@@ -56,7 +56,7 @@ def test_the_gradient_passes_the_covariance():
     both, gradient = torch.cat([z1, z2]), torch.cat([z1.grad, z2.grad])
     assert (both * gradient).sum().item() == pytest.approx(0, abs=1e-9)
     y1, y2 = (z.detach().clone().requires_grad_() for z in (z1, z2))
-    affinity_of_trace(y1, y2, "released").trace().backward()
+    affinity_of_trace(y1, y2, "code").trace().backward()
     assert torch.isfinite(y1.grad).all()
     small = (z.detach()[:4, :3].clone().requires_grad_() for z in (z1, z2))
     assert torch.autograd.gradcheck(lambda a, b: affinity_of_whitened(a, b), tuple(small))
@@ -93,12 +93,12 @@ def batch(count=16):
     return Batch([torch.randn(count, 1, 8, 8, generator=generator) for _ in range(2)], torch.arange(count))
 
 
-@pytest.mark.parametrize("mode", ["paper", "released"])
+@pytest.mark.parametrize("follow", ["paper", "code"])
 @pytest.mark.parametrize("affinity", ["affinity", "whitening", "trace"])
 @pytest.mark.parametrize("more", [{}, {"ema": 0.9, "predictor": 8}])
-def test_every_form_trains(mode, affinity, more):
-    method = build(affinity=affinity, mode=mode, ridge=0.01, **more)
-    before = [p.clone() for p in method.key.parameters()] if more else []
+def test_every_form_trains(follow, affinity, more):
+    method = build(affinity=affinity, follow=follow, ridge=0.01, **more)
+    before = [p.clone() for p in method.keys.parameters()] if more else []
     optimiser = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 0.1)
     terms = method.losses(batch())
     assert set(terms) == ({"fit"} if affinity == "trace" else {"fit", "symmetry"})
@@ -107,7 +107,7 @@ def test_every_form_trains(mode, affinity, more):
     optimiser.step()
     method.after_step()
     if more:
-        assert any(not torch.equal(a, b) for a, b in zip(before, method.key.parameters(), strict=True))
+        assert any(not torch.equal(a, b) for a, b in zip(before, method.keys.parameters(), strict=True))
 
 
 def test_a_batch_too_small_is_refused_or_warned_of():
@@ -131,7 +131,7 @@ def test_the_norm_over_n_is_the_same_for_a_batch_seen_twice():
     method = {name: build(gamma_per_n=name == "each") for name in ("all", "each")}
     z1, z2 = (z.float() for z in views())
     once, twice = (z1, z2), (torch.cat([z1, z1]), torch.cat([z2, z2]))
-    norm = {name: [m._of(*z)["symmetry"].item() for z in (once, twice)] for name, m in method.items()}
+    norm = {name: [m._losses_of_pair(*z)["symmetry"].item() for z in (once, twice)] for name, m in method.items()}
     assert norm["all"][1] == pytest.approx(2 * norm["all"][0], rel=1e-4)
     assert norm["each"][1] == pytest.approx(norm["each"][0], rel=1e-4)
     assert norm["each"][0] == pytest.approx(norm["all"][0] / 24, rel=1e-4)

@@ -129,7 +129,9 @@ def test_a_base_may_come_from_another_data_set():
 
 def test_numbers_in_overrides_are_read_as_recipes_read_them():
     """Snakemake's own YAML reader takes 1e6 for text."""
-    plan = Plan(config(overrides={"*": {"batch_size": 64}, "mixem": {"optimiser": {"lr": "1e6", "weight_decay": "1e-3"}}}))
+    plan = Plan(
+        config(overrides={"*": {"batch_size": 64}, "mixem": {"optimiser": {"lr": "1e6", "weight_decay": "1e-3"}}})
+    )
     optimiser = plan.runs.recipe(Run("digits_200", "full", "mixem", 0))["optimiser"]
     assert optimiser["lr"] == 1e6
     assert optimiser["weight_decay"] == 1e-3
@@ -163,4 +165,8 @@ def test_scored_images_are_mined_only_where_a_recipe_watches_them():
     assert "score" not in plan.stages.train(plain).settings["protocol"]
     assert plan.stages.train(watching).settings["protocol"]["score"] == ["test"]
     base = plan.runs.base(watching)
-    assert plan.stages.mine(base, Neighbours("z", 5, ("test",))).settings == {"array": "z", "count": 5, "splits": ["test"]}
+    assert plan.stages.mine(base, Neighbours("z", 5, ("test",))).settings == {
+        "array": "z",
+        "count": 5,
+        "splits": ["test"],
+    }

@@ -1,4 +1,6 @@
 import contextlib
+import dataclasses
+import importlib
 import json
 import re
 
@@ -7,7 +9,6 @@ import pytest
 from methods.method import load_method
 from pipeline import catalogue, recipes
 from pipeline.catalogue import ConfigError
-
 
 DATASETS = catalogue.names("data set")
 
@@ -83,7 +84,9 @@ def test_networks_by_family(name, dataset, expected):
 
 
 def test_a_family_without_settings_is_refused_with_the_file_to_write():
-    with pytest.raises(ConfigError, match=r"'mixem' has no settings .* \(family 'vectors'\).*config/recipes/mixem.yaml"):
+    with pytest.raises(
+        ConfigError, match=r"'mixem' has no settings .* \(family 'vectors'\).*config/recipes/mixem.yaml"
+    ):
         recipes.resolve("mixem", "pendigits")
     with pytest.raises(ConfigError, match="has no settings for data set 'imagenet100'"):
         recipes.resolve("swav", "imagenet100")  # withdrawn: the file that it extends has settings there
@@ -124,19 +127,12 @@ def test_presets_are_taken_whole_and_changed_by_name():
 
 @pytest.mark.parametrize("name", recipes.method_names())
 def test_signature_read_from_source_is_the_class_s(name):
-    import inspect
-
-    settings, terms, uses_labels, uses_neighbours = recipes.signature(name)
-    kind = load_method(name)
-    keywords, passed_on = [], True
-    for level in kind.__mro__:  # **settings are those of the method it extends
-        if passed_on and "__init__" in vars(level):
-            own = inspect.signature(level.__init__).parameters.values()
-            keywords = [p.name for p in own if p.kind == p.KEYWORD_ONLY] + keywords
-            passed_on = any(p.kind == p.VAR_KEYWORD for p in own)
-    assert sorted(settings) == sorted(keywords)
-    assert tuple(terms) == tuple(kind.terms)
-    assert (uses_labels, uses_neighbours) == (kind.uses_labels, kind.uses_neighbours)
+    declared, kind = recipes.signature(name), load_method(name)
+    settings = getattr(importlib.import_module(f"methods.{name}"), "Settings", None)
+    assert list(declared.settings) == ([field.name for field in dataclasses.fields(settings)] if settings else [])
+    assert tuple(declared.literals.get("terms", ())) == tuple(kind.terms)
+    for flag in ("uses_labels", "uses_neighbours"):
+        assert declared.literals.get(flag, False) == getattr(kind, flag)
 
 
 def test_layers_in_order(tmp_path, monkeypatch):

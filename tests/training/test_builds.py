@@ -46,7 +46,10 @@ def build(built, recipe, dataset):
     return built[key]
 
 
-@pytest.mark.parametrize(("suite", "plan", "run"), [pytest.param(*pair, id=f"{pair[0]}-{pair[2].dataset}-{pair[2].recipe}") for pair in pairs()])
+@pytest.mark.parametrize(
+    ("suite", "plan", "run"),
+    [pytest.param(*pair, id=f"{pair[0]}-{pair[2].dataset}-{pair[2].recipe}") for pair in pairs()],
+)
 def test_every_recipe_of_every_suite_builds_and_fits_its_base(suite, plan, run, built):
     recipe = plan.runs.recipe(run)
     method = build(built, recipe, run.dataset)

@@ -9,14 +9,14 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from tests.methods.test_resume import columns, start_until
 
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather, gather_constant
 from methods.method import Batch, Context, DataFacts, Method, build_method
-from methods.mixem import MixEm
+from methods.mixem import MixEm, Settings
 from pipeline.recipes import resolve
 from tests.conftest import ROOT
+from tests.training.test_resume import columns, start_until
 
 RANKS, ROWS = 2, 6
 
@@ -30,7 +30,7 @@ def simclr_loss(layer, views):
     return nt_xent(layer(views[0]), layer(views[1]), 0.5)
 
 
-def mixem(variant):
+def mixem(follow):
     class Flat(torch.nn.Module):
         width = 5
 
@@ -38,7 +38,7 @@ def mixem(variant):
             return x
 
     torch.manual_seed(1)
-    return MixEm(Flat(), DataFacts(3, (1, 5, 1), 8), components=3, embedding=4, temperature=0.5, variant=variant)
+    return MixEm(Flat(), DataFacts(3, (1, 5, 1), 8), Settings(3, embedding=4, temperature=0.5, follow=follow))
 
 
 CHANGES = {
@@ -87,14 +87,14 @@ def work(rank, port, folder):
         total = loss.detach().clone()
         dist.all_reduce(total)
         result["simclr"] = (total.item() / RANKS, layer.module.weight.grad)
-        for variant in ("code", "paper"):
-            model = torch.nn.parallel.DistributedDataParallel(mixem(variant))
+        for follow in ("code", "paper"):
+            model = torch.nn.parallel.DistributedDataParallel(mixem(follow))
             terms = model(Batch([view[share].float() for view in data()], torch.arange(3)))
             sum(terms.values()).backward()
             values = torch.stack([value.detach() for value in terms.values()])
             dist.all_reduce(values)
-            result[variant] = (values / RANKS, [p.grad for p in model.module.parameters()])
-            result[f"{variant}_counts"] = model.module.dominant_counts
+            result[follow] = (values / RANKS, [p.grad for p in model.module.parameters()])
+            result[f"{follow}_counts"] = model.module.occupancy.counts
         for name in CHANGES:
             method, values = step_of(name, share, torch.nn.parallel.DistributedDataParallel)
             dist.all_reduce(values)
@@ -129,16 +129,16 @@ def test_nt_xent_equals_one_process(ranks):
         torch.testing.assert_close(result["simclr"][1], layer.weight.grad, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("variant", ["code", "paper"])
-def test_mixem_equals_one_process(ranks, variant):
-    model = mixem(variant)
+@pytest.mark.parametrize("follow", ["code", "paper"])
+def test_mixem_equals_one_process(ranks, follow):
+    model = mixem(follow)
     terms = model(Batch([view.float() for view in data()], torch.arange(ROWS)))
     sum(terms.values()).backward()
     for result in ranks:
-        torch.testing.assert_close(result[variant][0], torch.stack([v.detach() for v in terms.values()]))
-        for mine, theirs in zip(result[variant][1], model.parameters(), strict=True):
+        torch.testing.assert_close(result[follow][0], torch.stack([v.detach() for v in terms.values()]))
+        for mine, theirs in zip(result[follow][1], model.parameters(), strict=True):
             torch.testing.assert_close(mine, theirs.grad, rtol=1e-4, atol=1e-6)
-        assert torch.equal(result[f"{variant}_counts"], model.dominant_counts)  # the same on every rank
+        assert torch.equal(result[f"{follow}_counts"], model.occupancy.counts)  # the same on every rank
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -150,12 +150,8 @@ def test_losses_gradients_queues_and_prototypes_equal_one_process(ranks, name):
         torch.testing.assert_close(result[name][0], values)
         for mine, theirs in zip(result[name][1], learned, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-        for (
-            key,
-            buffer,
-        ) in method.named_buffers():  # the queue in the order of the whole batch; CDC's counts; prototypes
-            if key != "dominant_counts":  # each process counts its own images
-                torch.testing.assert_close(result[name][2][key], buffer)
+        for key, buffer in method.named_buffers():  # the queue in the order of the whole batch, counters, prototypes
+            torch.testing.assert_close(result[name][2][key], buffer, msg=key)
 
 
 def test_gather_is_in_rank_order(ranks):
