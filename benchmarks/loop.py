@@ -22,7 +22,7 @@ def train_here(
     data: Prepared, name: str, changes: dict[str, Any], prepare: Callable[[Method], None]
 ) -> tuple[Method, Outcome]:
     """Train recipe `name` with `changes` on all rows, on the CPU in float32; `prepare` sees the untrained method."""
-    recipe = resolve(name, data.card["name"], {**changes, "base": None})
+    recipe = resolve(name, data.card["name"], {"*": {**changes, "base": None}})
     torch.manual_seed(0)
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), len(data.images)))
     prepare(method)

@@ -86,7 +86,7 @@ def method_steps(names: list[str], device: str, repeats: int) -> dict[str, float
     views = [torch.randn(size, shape[2], *shape[:2], device=device) for _ in range(2)]
     contenders = {}
     for name in names:
-        recipe = resolve(name, "digits", {"network": network})
+        recipe = resolve(name, "digits", {"*": {"network": network}})
         method = build_method(recipe, DataFacts(10, shape, 10_000))
         contenders[name] = bare_step(method, recipe, views)
     seconds = measure(contenders, repeats)

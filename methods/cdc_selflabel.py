@@ -31,6 +31,7 @@ class CDCSelfLabel(Method):
     views = 1
     clean_view = True
     inherits = ("backbone", "head")
+    may_be_empty = True
 
     def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
         super().__init__(backbone, data, settings)
@@ -49,6 +50,9 @@ class CDCSelfLabel(Method):
     def logits(self, a: Tensor) -> Tensor:
         """Outputs of the head a [B, K + D] -> z^c / t [B, K]."""
         return F.normalize(a[:, : self.data.classes].float(), dim=1) / self.settings.cluster_temperature
+
+    def empty(self) -> bool:
+        return bool(self.labelling.empty)
 
     def after_step(self) -> None:
         if self.average is not None:

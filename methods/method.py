@@ -94,10 +94,12 @@ class Method(nn.Module):
       uses_neighbours: the batch holds views of a mined neighbour of each image; the recipe's `neighbours` say which.
       drop_last: leave out the incomplete last batch (contrastive losses depend on the size of the batch).
       inherits: parts (attributes) that take their weights from the model of the recipe's `base`.
+      may_be_empty: a batch may hold nothing to learn from (no confident image); `empty` then says whether the last did.
 
     **Order of calls.** Once: constructor, weights of the base or of a file, `inherited`. Then in every epoch:
       `before_epoch(context)`, on the whole training set (an E-step, a target distribution);
-      for every batch: `before_step(context)`, `losses(batch)`, backward pass, optimiser step, `after_step()`;
+      for every batch: `before_step(context)`, `losses(batch)`, backward pass, optimiser step, `after_step()`; of an
+      empty batch (`may_be_empty`) only the first two;
       `after_epoch(context)`, `statistics()`, `chance()`: the last two fill the epoch's row of the history.
     Training ends after the recipe's epochs, or with the first epoch after which `finished` is true. `features(x)` is
     called in eval mode, without gradient, after training and for snapshots; it draws no random number.
@@ -136,6 +138,7 @@ class Method(nn.Module):
     clean_view: ClassVar[bool] = False
     drop_last: ClassVar[bool] = True
     inherits: ClassVar[tuple[str, ...]] = ("backbone",)
+    may_be_empty: ClassVar[bool] = False
     finished: bool = False  # a method that knows when it has converged makes this a property
 
     def __init__(self, backbone: nn.Module, data: DataFacts, settings: Any = None):
@@ -160,6 +163,14 @@ class Method(nn.Module):
     def active(self, term: str) -> bool:
         """Whether the recipe's weight of the term is not 0. An ablation is a weight of 0, never a setting."""
         return self.weight(term) != 0
+
+    def empty(self) -> bool:
+        """Whether the batch that `losses` saw last, over all processes, held nothing to learn from.
+
+        The loop then leaves weights, batch-norm statistics, optimiser and `after_step` alone. Asked only where the
+        method says `may_be_empty`, once a step: it waits for the device.
+        """
+        return False
 
     def freeze_backbone(self) -> None:
         """No gradient for the backbone, and eval mode for good: its batch-norm statistics stay as they are.

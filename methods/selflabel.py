@@ -29,6 +29,7 @@ class SelfLabel(Method):
     views = 1
     clean_view = True
     inherits = ("backbone", "head")
+    may_be_empty = True
 
     def __init__(self, backbone: nn.Module, data: DataFacts, settings: Settings):
         super().__init__(backbone, data, settings)
@@ -47,6 +48,9 @@ class SelfLabel(Method):
     def logits(self, h: Tensor) -> Tensor:
         """h [B, d] -> [B, C] of the best head."""
         return self.head(h)[self.head.best]
+
+    def empty(self) -> bool:
+        return bool(self.labelling.empty)
 
     def after_step(self) -> None:
         if self.average is not None:

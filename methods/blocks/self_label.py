@@ -11,7 +11,7 @@ class SelfLabelling(nn.Module):
     """The loss, and counters of what was labelled in this epoch over all processes.
 
     `threshold`: least probability from which a prediction is a label. `balance`: all classes that occur in a batch
-    weigh the same. A step without any confident image has the loss 0 and moves no weight by it; such steps are counted.
+    weigh the same. A batch without any confident image has the loss 0 and is `empty`; such steps are counted.
     """
 
     def __init__(self, classes: int, threshold: float, balance: bool):
@@ -20,6 +20,7 @@ class SelfLabelling(nn.Module):
         self.register_buffer("labelled", torch.zeros(classes, dtype=torch.long))  # labels given, per class
         self.register_buffer("images", torch.zeros((), dtype=torch.long))
         self.register_buffer("empty_steps", torch.zeros((), dtype=torch.long))
+        self.empty = torch.zeros((), dtype=torch.bool)  # of the last batch
 
     def forward(self, weak: Tensor, strong: Tensor) -> Tensor:
         """Logits of clean images, weak [B, C], and of their augmented versions, strong [B, C] -> scalar loss."""
@@ -27,7 +28,8 @@ class SelfLabelling(nn.Module):
         loss, labelled = self_label_loss(strong.float(), label, confidence > self.threshold, self.balance)
         self.labelled += labelled
         self.images += len(weak) * world()
-        self.empty_steps += labelled.sum() == 0
+        self.empty = labelled.sum() == 0
+        self.empty_steps += self.empty
         return loss
 
     def statistics(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from pipeline.recipes import resolve
 
 
 def build(name, **settings):
-    recipe = resolve(name, "digits", {"network": {"widths": [8, 16]}})
+    recipe = resolve(name, "digits", {"*": {"network": {"widths": [8, 16]}}})
     recipe["settings"] |= settings
     torch.manual_seed(0)
     return build_method(recipe, DataFacts(10, (8, 8, 1), 64)).train()

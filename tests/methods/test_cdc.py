@@ -78,7 +78,7 @@ def test_gradient_of_a_negative_carries_the_coefficient():
 
 
 def build(seed=0, queue=16, weights=None, **settings):
-    recipe = resolve("cdc", "digits", {"network": {"widths": [8, 16]}})
+    recipe = resolve("cdc", "digits", {"*": {"network": {"widths": [8, 16]}}})
     recipe["settings"] |= {"queue": queue, "embedding": 6, **settings}
     recipe["weights"] |= weights or {}
     torch.manual_seed(seed)

@@ -11,7 +11,7 @@ X = torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 def build(**settings):
-    recipe = resolve("deepcluster_v2", "digits", {"network": {"widths": [8, 16]}})
+    recipe = resolve("deepcluster_v2", "digits", {"*": {"network": {"widths": [8, 16]}}})
     recipe["settings"] |= {"embedding": 6, "clusters": 5, "heads": 2, **settings}
     torch.manual_seed(0)
     return build_method(recipe, DataFacts(10, (8, 8, 1), 40)).train()

@@ -11,7 +11,7 @@ from pipeline.recipes import resolve
 
 
 def build(seed=0, frozen=False, **settings):
-    recipe = resolve("moco_base", "digits", {"network": {"widths": [8, 16], "split_batch_norm": 2}})
+    recipe = resolve("moco_base", "digits", {"*": {"network": {"widths": [8, 16], "split_batch_norm": 2}}})
     recipe["settings"] |= {"queue": 24, "embedding": 6, **settings}
     recipe["network"] |= {"frozen": True} if frozen else {}
     torch.manual_seed(seed)

@@ -194,7 +194,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_a_frozen_backbone_stays_bit_for_bit():
-    recipe = resolve("simclr_base", "digits", {"network": {"frozen": True}})
+    recipe = resolve("simclr_base", "digits", {"*": {"network": {"frozen": True}}})
     method = build_method(recipe, DataFacts(10, (8, 8, 1), 64))
     before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
     head = [value.clone() for value in method.head.parameters()]

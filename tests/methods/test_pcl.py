@@ -40,7 +40,7 @@ def test_concentration_without_any_spread_is_the_temperature():
 
 
 def build(rows=40, seed=0, **settings):
-    recipe = resolve("pcl", "digits", {"network": {"widths": [8, 16], "split_batch_norm": 2}})
+    recipe = resolve("pcl", "digits", {"*": {"network": {"widths": [8, 16], "split_batch_norm": 2}}})
     recipe["settings"] |= {"queue": 24, "embedding": 6, "clusters": [4, 9], "warmup_epochs": 1, **settings}
     torch.manual_seed(seed)
     return build_method(recipe, DataFacts(10, (8, 8, 1), rows)).train()

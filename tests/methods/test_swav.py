@@ -10,7 +10,7 @@ from pipeline.recipes import resolve
 
 
 def build(**settings):
-    recipe = resolve("swav", "digits", {"network": {"widths": [8, 16]}})
+    recipe = resolve("swav", "digits", {"*": {"network": {"widths": [8, 16]}}})
     recipe["settings"] |= {"embedding": 6, "prototypes": 5, "frozen_epochs": 1, **settings}
     torch.manual_seed(0)
     return build_method(recipe, DataFacts(10, (8, 8, 1), 64)).train()

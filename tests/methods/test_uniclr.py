@@ -81,7 +81,7 @@ def test_asymmetry_of_a_symmetric_matrix_is_zero_with_a_finite_gradient():
 
 
 def build(name="uniclr", weights=None, **settings):
-    recipe = resolve(name, "digits", {"network": {"widths": [8, 16]}})
+    recipe = resolve(name, "digits", {"*": {"network": {"widths": [8, 16]}}})
     recipe["settings"] |= {"widths": [16, 16, 6], **settings}
     recipe["weights"] |= weights or {}
     torch.manual_seed(0)
@@ -145,7 +145,7 @@ def test_trace_keeps_the_rank_that_plain_attraction_loses():
     images = torch.rand(64, 1, 8, 8, generator=generator)
     rank = {}
     for name, settings in (("uniclr-trace", {"widths": [16, 16, 6]}), ("simsiam-attraction", {"embedding": 6})):
-        recipe = resolve(name, "digits", {"network": {"widths": [8, 16]}, "settings": settings})
+        recipe = resolve(name, "digits", {"*": {"network": {"widths": [8, 16]}, "settings": settings}})
         torch.manual_seed(0)
         method = build_method(recipe, DataFacts(10, (8, 8, 1), 64)).train()
         optimiser = torch.optim.Adam(method.parameters(), 1e-2)

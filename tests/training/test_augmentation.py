@@ -8,7 +8,8 @@ from scipy.stats import chisquare, ks_2samp
 from torchvision.transforms import RandomResizedCrop
 
 from pipeline import catalogue
-from training import augment, strong
+from training import augmentation as augment
+from training import strong
 from training.augmentation import Augment
 
 NORMALISATION = {"mean": [0.5], "std": [0.25]}

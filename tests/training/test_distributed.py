@@ -53,7 +53,7 @@ CHANGES = {
 
 def without_batch_norm(name) -> Method:
     """A method of flattened images whose head sees each row alone, so that halves of a batch are like the whole."""
-    recipe = resolve(name, "digits", {"network": {"backbone": "none"}, "settings": CHANGES[name]})
+    recipe = resolve(name, "digits", {"*": {"network": {"backbone": "none"}, "settings": CHANGES[name]}})
     torch.manual_seed(2)
     method = build_method(recipe, DataFacts(3, (1, 5, 1), ROWS))
     if name not in ("cdc", "pcl"):
@@ -174,7 +174,7 @@ def train(folder, out, resume):
         "--data",
         folder,
         "--recipe",
-        canonical_json(resolve("mixem", "digits_200", changes)),
+        canonical_json(resolve("mixem", "digits_200", {"*": changes})),
         "--protocol",
         "full",
     ]

@@ -43,7 +43,7 @@ def test_methods_value_and_features(name):
 @pytest.mark.parametrize("precision", ["32", "auto"])
 def test_a_stage_trains_and_embeds(precision, project, digits_200, tmp_path):
     changes = {"base": None, "batch_size": 64, "schedule": {"epochs": 3}, "precision": precision}
-    recipe = canonical_json(resolve("mixem", "digits_200", changes))
+    recipe = canonical_json(resolve("mixem", "digits_200", {"*": changes}))
     words = ["--data", digits_200, "--recipe", recipe, "--protocol", "full", "--seed", 0, "--out", tmp_path]
     done = project.stage("training.train", *map(str, words), "--resume", str(tmp_path / "r"), "--device", "cuda")
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,8 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from torchvision.transforms import InterpolationMode
 
-from training import augment, pixels, strong
+from training import augmentation as augment
+from training import pixels, strong
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (3, 9, 12), (1, 15, 7), (3, 33, 31)]
 EXACT, INTERPOLATED = 1e-4, 2 / 255

@@ -87,7 +87,7 @@ def recipe() -> str:
     from pipeline.recipes import resolve
 
     overrides = {"base": None, "batch_size": 64, "schedule": {"epochs": 12}, "network": {"widths": [8, 16]}}
-    return canonical_json(resolve("mixem", "digits_200", overrides))
+    return canonical_json(resolve("mixem", "digits_200", {"*": overrides}))
 
 
 def test_killed_at_three_points_equals_unbroken(digits_200, recipe, tmp_path, project):
@@ -199,7 +199,7 @@ def test_death_after_any_save_is_made_good(digits_200, name, tmp_path):
     """Every place where state can be saved, the end of an epoch's last step among them, in one short run."""
     from pipeline.recipes import resolve
 
-    settings = resolve(name, "digits_200", METHODS[name][0])
+    settings = resolve(name, "digits_200", {"*": METHODS[name][0]})
 
     def run(state):
         return trained(digits_200, settings, state)
@@ -235,7 +235,7 @@ def test_every_optimiser_schedule_and_split_batch_norm_resumes_exactly(digits_20
     from pipeline.recipes import merge, resolve
 
     small = {"base": None, "batch_size": 64, "schedule": {"epochs": 5}, "network": {"widths": [8, 16]}}
-    settings = resolve("simclr_base", "digits_200", merge(small, VARIANTS[name]))
+    settings = resolve("simclr_base", "digits_200", {"*": merge(small, VARIANTS[name])})
     weights, history = trained(digits_200, settings, ResumeState(tmp_path / "unbroken"))
     assert len(history) == 5
     with pytest.raises(Killed):  # within the third epoch, after the warm-up and before a milestone

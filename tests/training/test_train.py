@@ -38,7 +38,7 @@ def small(name, **more):
     changes = {"batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 2}, **more}
     if name != "simclr_base":
         changes["base"] = None
-    return canonical_json(resolve(name, "digits_200", changes))
+    return canonical_json(resolve(name, "digits_200", {"*": changes}))
 
 
 def only_error(done):
@@ -96,7 +96,7 @@ def test_a_loss_at_chance_is_told(train, digits_200, tmp_path):
 def test_base_weights_are_where_training_starts(train, digits_200, tmp_path):
     base, after = tmp_path / "base", tmp_path / "after"
     assert train(digits_200, small("simclr_base"), base).returncode == 0
-    resolved = resolve("simclr", "digits_200", {"network": {"widths": [8, 16]}, "schedule": {"epochs": 0}})
+    resolved = resolve("simclr", "digits_200", {"*": {"network": {"widths": [8, 16]}, "schedule": {"epochs": 0}}})
     done = train(digits_200, canonical_json(resolved), after, "--base", base / "model.pt")
     assert done.returncode == 0, done.stderr
     one, other = (torch.load(folder / "model.pt", weights_only=True)["backbone"] for folder in (base, after))
@@ -104,7 +104,7 @@ def test_base_weights_are_where_training_starts(train, digits_200, tmp_path):
     record = json.loads((after / "train.json").read_text())["records"]["train"]
     assert record["base_seed"] == 1
     assert "give its model as --base" in only_error(train(digits_200, canonical_json(resolved), tmp_path / "x"))
-    other_net = resolve("simclr", "digits_200", {"network": {"widths": [8, 24]}})
+    other_net = resolve("simclr", "digits_200", {"*": {"network": {"widths": [8, 24]}}})
     done = train(digits_200, canonical_json(other_net), tmp_path / "x", "--base", base / "model.pt")
     assert "does not fit this recipe's network" in only_error(done)
 
@@ -199,7 +199,7 @@ def test_fine_tuning_uses_a_share_of_the_labels_at_two_rates(train, digits_200, 
         "schedule": {"epochs": 3, "milestones": [1]},
         "labels": {"fraction": 0.1},
     }
-    recipe = resolve("finetune", "digits_200", {"batch_size": 64, **changes})
+    recipe = resolve("finetune", "digits_200", {"*": {"batch_size": 64, **changes}})
     done = train(digits_200, canonical_json(recipe), tmp_path / "tuned", "--base", base / "model.pt")
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "tuned" / "train.json").read_text())["records"]["train"]
@@ -215,16 +215,16 @@ def test_fine_tuning_uses_a_share_of_the_labels_at_two_rates(train, digits_200, 
 def test_a_family_inherits_encoder_and_decoder(train, digits_200, tmp_path):
     mlp = {"network": {"widths": [16, 4]}, "batch_size": 64}
     base = tmp_path / "ae"
-    recipe = resolve("autoencoder", "digits_200", {**mlp, "schedule": {"epochs": 2}})
+    recipe = resolve("autoencoder", "digits_200", {"*": {**mlp, "schedule": {"epochs": 2}}})
     assert train(digits_200, canonical_json(recipe), base).returncode == 0
-    recipe = resolve("idec", "digits_200", {**mlp, "schedule": {"epochs": 0}})
+    recipe = resolve("idec", "digits_200", {"*": {**mlp, "schedule": {"epochs": 0}}})
     done = train(digits_200, canonical_json(recipe), tmp_path / "idec", "--base", base / "model.pt")
     assert done.returncode == 0, done.stderr
     before, after = (torch.load(p / "model.pt", weights_only=True)["method"] for p in (base, tmp_path / "idec"))
     shared = [key for key in before if key.startswith(("backbone.", "decoder."))]
     assert len(shared) == 8
     assert all(torch.equal(before[key], after[key]) for key in shared)
-    wider = resolve("idec", "digits_200", {**mlp, "network": {"widths": [17, 4]}, "schedule": {"epochs": 0}})
+    wider = resolve("idec", "digits_200", {"*": {**mlp, "network": {"widths": [17, 4]}, "schedule": {"epochs": 0}}})
     done = train(digits_200, canonical_json(wider), tmp_path / "wider", "--base", base / "model.pt")
     assert "its backbone does not fit this recipe's network" in only_error(done)
 
@@ -242,7 +242,7 @@ def test_a_recipe_that_watches_scored_images_gets_their_neighbours(train, digits
     assert train(digits_200, small("simclr_base", schedule={"epochs": 1}), tmp_path / "base").returncode == 0
     base = ("--base", tmp_path / "base" / "model.pt", "--neighbours", files["neighbours"])
     changes = {"batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 3}}
-    recipe = canonical_json(resolve("scan-test_unsup", "digits_200", changes))
+    recipe = canonical_json(resolve("scan-test_unsup", "digits_200", {"*": changes}))
     assert "needs watched: give their file as --watched" in only_error(train(digits_200, recipe, tmp_path / "x", *base))
     done = train(digits_200, recipe, tmp_path / "scan", *base, "--watched", files["watched"])
     assert done.returncode == 0, done.stderr
