@@ -30,6 +30,6 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     if left.is_mkldnn:
         if right.dtype != torch.float32 or right.device.type != "cpu":
             raise ValueError(f"a factor in float32 on the CPU, and {right.dtype} on {right.device}: give both the same")
-        found = F.linear(left, right.contiguous()).to_dense()
-        return found if bias is None else found.add_(bias)
+        products = F.linear(left, right.contiguous()).to_dense()
+        return products if bias is None else products.add_(bias)
     return left @ right.T if bias is None else torch.addmm(bias, left, right.T)

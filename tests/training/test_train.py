@@ -273,7 +273,7 @@ def test_digests_see_weights_and_statistics():
 def test_embedding_holds_two_views_of_some_images(train, digits_200, tmp_path, monkeypatch):
     import numpy as np
 
-    from methods import embed
+    from training import embed
 
     assert train(digits_200, small("simclr_base"), tmp_path).returncode == 0
     monkeypatch.setattr(embed, "VIEWS", 50)
