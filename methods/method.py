@@ -52,7 +52,7 @@ class Context:
     """What a method sees at the borders of an epoch.
 
     `clean(rows)` gives normalised images without augmentation, [n, C, H, W]; `seed(*path)` a seed that depends on the
-    run's seed and the given words alone. `watched` is there where the recipe's `neighbours` ask for it: the scored
+    run's seed and the words of `path` alone. `watched` is set where the recipe's `neighbours` ask for it: the scored
     images, by which a method may choose what it keeps.
     """
 
@@ -219,11 +219,11 @@ class Method(nn.Module):
 
 def digest(module: nn.Module) -> str:
     """Hash of every parameter and buffer of a module, batch-norm statistics among them: 16 hex digits."""
-    summed = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
-        summed.update(f"{name}\0".encode())
-        summed.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return summed.hexdigest()[:16]
+        hashed.update(f"{name}\0".encode())
+        hashed.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return hashed.hexdigest()[:16]
 
 
 def load_method(name: str) -> type[Method]:

@@ -2,8 +2,9 @@
 
 In large problems the restarts race first: they run on the leading principal directions, where an iteration costs a
 fraction, until hardly a row changes its cluster; after 6 and after 12 iterations the half with the higher inertia is
-given up. The best few are finished at full width. So the result is a fixed point of Lloyd's algorithm on the data themselves, started from the centres of
-the race's winners; its inertia came within 0.02 % of that of finishing every restart (docs/results.md).
+given up. The best few are finished at full width. So the result is a fixed point of Lloyd's algorithm on the data
+themselves, started from the centres of the race's winners; its inertia came within 0.02 % of that of finishing every
+restart (docs/results.md).
 """
 
 from dataclasses import dataclass
