@@ -27,8 +27,8 @@ class Batch:
 
     `views`: `Method.views` independently augmented, normalised versions of the same images, each float [B, C, H, W];
     with `views = 0` one normalised version without augmentation. `index` [B] numbers the training rows from 0.
-    `labels` [B] is there only for methods that declare `uses_labels`; `clean` [B, C, H, W], the images without
-    augmentation, for those with `clean_view`; `partners`, as many views of a neighbour of each image, for those with
+    `labels` [B] is set only for methods that declare `uses_labels`; `clean` [B, C, H, W], the images without
+    augmentation, for those with `clean_view`; `partners`, as many views of one neighbour of each image, for those with
     `uses_neighbours`.
     """
 
@@ -74,7 +74,7 @@ class Context:
 
 
 class Method(nn.Module):
-    """One method: a backbone, what stands on it, and its loss terms. All that is needed to write another is said here.
+    """One method: a backbone, the heads on it, and its loss terms. This docstring says all that is needed to write another.
 
     **Files.** methods/NAME.py, which ends with `METHOD = TheClass` (so it is found: no list names it),
     config/recipes/NAME.yaml, tests/methods/test_NAME.py; docs/extending.md walks through them. The file imports blocks
@@ -204,7 +204,7 @@ class Method(nn.Module):
         return {}
 
     def chance(self) -> dict[str, float]:
-        """Term -> its value when no image is told from any other (ln K for a uniform assignment to K clusters).
+        """Term -> its value when all images get the same output (ln K for a uniform assignment to K clusters).
 
         A loss that sits there has collapsed; the history and the record then say so.
         """

@@ -20,7 +20,7 @@ from methods.blocks.products import factor, product
 BLOCK = 1 << 19  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
 RACE_FROM = 1e9  # products of one iteration of all restarts, N x d x K x R, from which a race pays
 DIRECTIONS = 64  # width of the race
-SETTLED = 1e-2  # a restart is through with the race once a smaller share of the rows changes cluster
+SETTLED = 1e-2  # a restart has finished the race once a smaller share of the rows changes cluster
 HALVINGS = (6, 12)  # iterations of the race after which the half with the higher inertia is given up
 
 

@@ -25,7 +25,7 @@ def factor(x: Tensor, scale: float = 1.0) -> Tensor:
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left [n, d], a `factor`, and right [m, d] -> left right^T (+ bias, broadcast to [n, m]).
 
-    Raises ValueError where oneDNN's layout met another device or precision than its own.
+    Raises ValueError where `left` is in oneDNN's layout and `right` is not float32 on the CPU.
     """
     if left.is_mkldnn:
         if right.dtype != torch.float32 or right.device.type != "cpu":
