@@ -74,7 +74,7 @@ class Context:
 
 
 class Method(nn.Module):
-    """One method: a backbone, the heads on it, and its loss terms. This docstring says all that is needed to write another.
+    """One method: a backbone, the heads on it, and its loss terms. What follows is all one needs to write another.
 
     **Files.** methods/NAME.py, which ends with `METHOD = TheClass` (so it is found: no list names it),
     config/recipes/NAME.yaml, tests/methods/test_NAME.py; docs/extending.md walks through them. The file imports blocks

@@ -23,8 +23,8 @@ def gather(x: Tensor) -> Tensor:
     """Rows of all processes in rank order, [B, ...] -> [R*B, ...], equal B everywhere. Gradients flow to every rank.
 
     In the backward pass a row receives the sum of the gradients that the R processes have for it. Where every process
-    computes the same loss of the whole batch, that is R times its gradient. Where each computes the mean loss of its own
-    rows it is so too, since such a mean divides by B instead of R*B. DDP then averages the parameters' gradients over
+    computes the same loss of the whole batch, that is R times its gradient; where each computes the mean loss over its
+    own rows as well, since such a mean divides by B instead of R*B. DDP then averages the parameters' gradients over
     processes, which makes both exact.
     """
     return _Gather.apply(x) if world() > 1 else x
