@@ -67,10 +67,12 @@ def beside_faiss(features: Tensor, method: pcl.PCL, repeats: int) -> dict[str, f
             inertia[name] = []
             for number, count in enumerate(method.counts):
                 if name == "kmeans":
-                    fitted = kmeans(features, count, method.restarts, max_iter=method.iterations, seed=number)
+                    fitted = kmeans(
+                        features, count, method.settings.restarts, max_iter=method.settings.iterations, seed=number
+                    )
                     inertia[name].append(float(fitted.inertia))
                 else:
-                    settings = {"niter": method.iterations, "nredo": method.restarts, "seed": number}
+                    settings = {"niter": method.settings.iterations, "nredo": method.settings.restarts, "seed": number}
                     model = faiss.Kmeans(x.shape[1], count, **settings, max_points_per_centroid=1000)
                     model.train(x)
                     inertia[name].append(float(model.index.search(x, 1)[0].sum()))

@@ -1,6 +1,6 @@
 """CDC's optional last step as fine-tuning: a trained CDC labels its confident images (sec. 3.6, arXiv 2306.05439).
 
-Loss, augmentation and optimiser are not given there: they are those of SCAN's step 3, with z^c / t as logits.
+The paper states no loss, augmentation or optimiser for it: they are those of SCAN's step 3, with z^c / t as logits.
 """
 
 from dataclasses import dataclass

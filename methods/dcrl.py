@@ -65,9 +65,9 @@ class DCRL(Method):
         self.register_buffer("near_gaps", torch.zeros(data.rows, settings.neighbours))
         self.register_buffer("input_means", torch.zeros(count, inputs))
         self.register_buffer("latent_means", torch.zeros(count, width))
-        self.optimiser: torch.optim.Optimizer | None = None
-        self.pending: dict[str, Any] | None = None
-        self.early: list[Tensor] = []
+        self.optimiser: torch.optim.Optimizer | None = None  # of the whole-data step
+        self.pending: dict[str, Any] | None = None  # its loaded state, until it is made
+        self.early: list[Tensor] = []  # gradients taken at the epoch's start
         self.structure_losses: dict[str, float] = {"isometry": 0.0, "align": 0.0}
 
     # ---- weights over the epochs (sec. 3.4)
@@ -77,13 +77,14 @@ class DCRL(Method):
         L_LIS in.
         """
         epoch, start, ramp = int(self.epoch), self.settings.start_epoch, self.settings.ramp_epochs
+        gradual = self.settings.gradual
         if self.settings.follow == "paper":
-            a, b = (max(0.0, 1 - epoch / ramp), min(1.0, epoch / ramp)) if self.settings.gradual else (1.0, 1.0)
+            a, b = (max(0.0, 1 - epoch / ramp), min(1.0, epoch / ramp)) if gradual else (1.0, 1.0)
             return {"reconstruction": 1.0, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
         if epoch < start:
             return {"reconstruction": 1.0, "cluster": 1.0, "rank": 0.0, "isometry": 0.0, "align": 0.0}
-        a = max(0.0, 1 - (epoch - start) / (ramp - start)) if self.settings.gradual else 1.0
-        b = min(1.0, (epoch - start) / ramp) if self.settings.gradual else 1.0
+        a = max(0.0, 1 - (epoch - start) / (ramp - start)) if gradual else 1.0
+        b = min(1.0, (epoch - start) / ramp) if gradual else 1.0
         return {"reconstruction": a, "cluster": a, "rank": 1.0, "isometry": b, "align": 1.0}
 
     # ---- the epoch's start: clusters, targets, neighbours
@@ -117,36 +118,34 @@ class DCRL(Method):
         best = float("inf")
         for attempt in range(self.settings.initialisations):
             seed = context.seed("centres", attempt)
-            order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))[
-                : self.settings.init_rows
-            ]
-            z = torch.cat([self.backbone(context.clean(part)) for part in order.split(4096)])
-            figure, centres = plane_centres(z, len(self.centres), self.settings.choose, seed)
-            if figure < best:
-                best = figure
+            order = torch.randperm(context.rows, generator=torch.Generator().manual_seed(seed))
+            rows = order[: self.settings.init_rows]
+            z = torch.cat([self.backbone(context.clean(part)) for part in rows.split(4096)])
+            badness, centres = plane_centres(z, len(self.centres), self.settings.choose, seed)
+            if badness < best:
+                best = badness
                 self.centres.copy_(centres)
 
     # ---- step (1): batches
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        x, factor = batch.views[0].flatten(1), self.schedule()
+        x, factor, follow = batch.views[0].flatten(1), self.schedule(), self.settings.follow
         z = self.backbone(x)
         q = soft_assignment(z, self.centres)
         terms = {
             "reconstruction": factor["reconstruction"] * reconstruction(self.decoder(z), x),
-            "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, self.settings.follow),
+            "cluster": factor["cluster"] * cluster_loss(self.target[batch.index], q, follow),
         }
-        rank = rank_loss(self.centres, self.input_means, self.settings.rank_scale, self.settings.follow)
+        rank = rank_loss(self.centres, self.input_means, self.settings.rank_scale, follow)
         terms["rank"] = factor["rank"] * (rank / self.batches if self.settings.alternating else rank)
         if not self.settings.alternating and self._structured():
             z, clusters = z.float(), self.clusters[batch.index]
             near = cluster_neighbours(z.detach(), clusters, self.settings.neighbours)
             gaps = (x[near.clamp(min=0)] - x.unsqueeze(1)).norm(dim=2)
-            lis = isometry_loss(z, near, gaps, x.shape[1], self.settings.follow)
+            lis = isometry_loss(z, near, gaps, x.shape[1], follow)
             terms["isometry"] = factor["isometry"] * lis
-            terms["align"] = factor["align"] * align_loss(
-                z, self.centres, clusters, self.latent_means, self.settings.follow
-            )
+            align = align_loss(z, self.centres, clusters, self.latent_means, follow)
+            terms["align"] = factor["align"] * align
         return terms
 
     # ---- step (2): all data
@@ -174,17 +173,17 @@ class DCRL(Method):
 
     def _structure_gradient(self, context: Context, z: Tensor) -> list[Tensor]:
         """Gradient of w b L_LIS + w L_align, taken at latents z [N, m] and the present centres, through the network."""
-        factor = self.schedule()
+        factor, follow = self.schedule(), self.settings.follow
+        parameters = list(self.backbone.parameters())
         with torch.enable_grad():
             z, centres = z.detach().requires_grad_(), self.centres.detach().requires_grad_()
-            lis = isometry_loss(z, self.near, self.near_gaps, self.backbone.sizes[0], self.settings.follow)
-            align = align_loss(z, centres, self.clusters, self.latent_means, self.settings.follow)
+            lis = isometry_loss(z, self.near, self.near_gaps, self.backbone.sizes[0], follow)
+            align = align_loss(z, centres, self.clusters, self.latent_means, follow)
             total = self.weight("isometry") * factor["isometry"] * lis + self.weight("align") * factor["align"] * align
             of_latents, of_centres = torch.autograd.grad(total, (z, centres))
             self.structure_losses = {"isometry": float(lis.detach()), "align": float(align.detach())}
-            summed = [torch.zeros_like(parameter) for parameter in self.backbone.parameters()]
+            summed = [torch.zeros_like(parameter) for parameter in parameters]
             for x, gradient_of_chunk in zip(self._chunks(context), of_latents.split(self._rows()), strict=True):
-                parameters = list(self.backbone.parameters())
                 gradients = torch.autograd.grad(self.backbone(x), parameters, gradient_of_chunk)
                 for total_gradient, gradient in zip(summed, gradients, strict=True):
                     total_gradient += gradient
@@ -209,6 +208,7 @@ class DCRL(Method):
         return torch.cat(parts) * (self.near >= 0)
 
     def _rows(self) -> int:
+        """Rows of a chunk, so that the widest layer holds CHUNK numbers."""
         return max(1, CHUNK // max(self.backbone.sizes))
 
     def _chunks(self, context: Context) -> Iterator[Tensor]:
@@ -274,6 +274,7 @@ def align_loss(z: Tensor, centres: Tensor, clusters: Tensor, before: Tensor, fol
 
 
 def _distances(points: Tensor) -> Tensor:
+    """points [C, m] -> Euclidean distances [C, C], at least 1e-4."""
     return squared_distances(points, points).clamp(min=1e-8).sqrt()
 
 

@@ -27,8 +27,8 @@ class Batch:
 
     `views`: `Method.views` independently augmented, normalised versions of the same images, each float [B, C, H, W];
     with `views = 0` one normalised version without augmentation. `index` [B] numbers the training rows from 0.
-    `labels` [B] is there only for methods that declare `uses_labels`; `clean` [B, C, H, W], the images without
-    augmentation, for those with `clean_view`; `partners`, as many views of a neighbour of each image, for those with
+    `labels` [B] is set only for methods that declare `uses_labels`; `clean` [B, C, H, W], the images without
+    augmentation, for those with `clean_view`; `partners`, as many views of one neighbour of each image, for those with
     `uses_neighbours`.
     """
 
@@ -52,7 +52,7 @@ class Context:
     """What a method sees at the borders of an epoch.
 
     `clean(rows)` gives normalised images without augmentation, [n, C, H, W]; `seed(*path)` a seed that depends on the
-    run's seed and the given words alone. `watched` is there where the recipe's `neighbours` ask for it: the scored
+    run's seed and the words of `path` alone. `watched` is set where the recipe's `neighbours` ask for it: the scored
     images, by which a method may choose what it keeps.
     """
 
@@ -74,7 +74,7 @@ class Context:
 
 
 class Method(nn.Module):
-    """One method: a backbone, what stands on it, and its loss terms. All that is needed to write another is said here.
+    """One method: a backbone, the heads on it, and its loss terms. What follows is all one needs to write another.
 
     **Files.** methods/NAME.py, which ends with `METHOD = TheClass` (so it is found: no list names it),
     config/recipes/NAME.yaml, tests/methods/test_NAME.py; docs/extending.md walks through them. The file imports blocks
@@ -215,7 +215,7 @@ class Method(nn.Module):
         return {}
 
     def chance(self) -> dict[str, float]:
-        """Term -> its value when no image is told from any other (ln K for a uniform assignment to K clusters).
+        """Term -> its value when all images get the same output (ln K for a uniform assignment to K clusters).
 
         A loss that sits there has collapsed; the history and the record then say so.
         """
@@ -230,11 +230,11 @@ class Method(nn.Module):
 
 def digest(module: nn.Module) -> str:
     """Hash of every parameter and buffer of a module, batch-norm statistics among them: 16 hex digits."""
-    summed = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
-        summed.update(f"{name}\0".encode())
-        summed.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return summed.hexdigest()[:16]
+        hashed.update(f"{name}\0".encode())
+        hashed.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return hashed.hexdigest()[:16]
 
 
 def load_method(name: str) -> type[Method]:

@@ -97,11 +97,11 @@ def component_entropy(p: Tensor) -> Tensor:
 
 def _push_pull_paper(members: Tensor, dominant: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Eqs. 6-8 on the component embeddings e_m^i; components without members take part in neither term."""
-    own = e[torch.arange(len(e), device=e.device), dominant]  # [B, D]: e_m^i for the m that i belongs to
+    e_dominant = e[torch.arange(len(e), device=e.device), dominant]  # [B, D]: e_m^i for the m that i belongs to
     counts = members.sum(0)
-    mu = members.T @ own / counts.clamp(min=1).unsqueeze(1)  # [M, D]
+    mu = members.T @ e_dominant / counts.clamp(min=1).unsqueeze(1)  # [M, D]
     count = len(counts)
-    pull = torch.linalg.vector_norm(own - mu[dominant], dim=1).sum() / count
+    pull = torch.linalg.vector_norm(e_dominant - mu[dominant], dim=1).sum() / count
     occupied = counts > 0
     apart = _pairwise(mu) * (occupied[:, None] & occupied[None, :])
     return -apart.sum() / count, pull

@@ -45,9 +45,9 @@ class SCAN(Method):
         self.kept: dict[str, dict[str, Tensor]] | None = None  # the weights of that epoch, until training ends
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        # Anchors and neighbours pass the network apart: each has the batch norm of its own, as released.
+        # Anchors and neighbours pass the network apart: each is normalised by its own batch statistics, as released.
         anchors, partners = (self.head(self.backbone(x)).float().softmax(2) for x in (batch.views[0], *batch.partners))
-        agreed, spread = consistency(anchors, partners), entropy(anchors)
+        agreed, spread = consistency(anchors, partners), entropy(anchors)  # both [heads]
         with torch.no_grad():
             agreed_of_all = gather_constant(agreed.unsqueeze(0)).mean(0)
             self.losses_of_heads += agreed_of_all - self.weight("entropy") * spread

@@ -26,12 +26,12 @@ def cluster_neighbours(z: Tensor, clusters: Tensor, count: int) -> Tensor:
         members = (clusters == cluster).nonzero().squeeze(1)
         if len(members) <= count:
             continue
-        own = z[members]
+        latents = z[members]
         step = max(1, BLOCK // len(members))
         for start in range(0, len(members), step):
-            gaps = torch.cdist(own[start : start + step], own)
+            gaps = torch.cdist(latents[start : start + step], latents)
             place = torch.arange(len(gaps), device=z.device)
-            gaps[place, start + place] = torch.inf  # not itself, whatever its twins
+            gaps[place, start + place] = torch.inf  # not itself, also where other points equal it
             near[members[start : start + step]] = members[gaps.topk(count, dim=1, largest=False).indices]
     return near
 

@@ -23,10 +23,11 @@ def nt_xent(z1: Tensor, z2: Tensor, temperature: float, anchors: Literal["both",
     # Anchors are the rows of this process, candidates those of all.
     all1, all2 = gather(z1), gather(z2)
     rows, images = len(z1), len(all1)
-    own = torch.arange(rows, device=z1.device) + rank() * rows
-    queries, itself, partner = z1, own, own + images
+    first = torch.arange(rows, device=z1.device) + rank() * rows  # place of each anchor of view 1 among the candidates
+    second = first + images
+    queries, itself, partner = z1, first, second
     if anchors == "both":
-        queries, itself, partner = torch.cat([z1, z2]), torch.cat([own, own + images]), torch.cat([own + images, own])
+        queries, itself, partner = torch.cat([z1, z2]), torch.cat([first, second]), torch.cat([second, first])
     similarity = queries @ torch.cat([all1, all2]).T / temperature
     similarity = similarity.scatter(1, itself.unsqueeze(1), -torch.inf)
     return F.cross_entropy(similarity, partner)
@@ -52,5 +53,5 @@ def info_nce_in_batch(q: Tensor, k: Tensor, temperature: float) -> Tensor:
     Vectors are taken as they are. With several processes the keys are those of all of them.
     """
     keys = gather(k)
-    own = torch.arange(len(q), device=q.device) + rank() * len(q)
-    return F.cross_entropy(q @ keys.T / temperature, own)
+    positive = torch.arange(len(q), device=q.device) + rank() * len(q)
+    return F.cross_entropy(q @ keys.T / temperature, positive)

@@ -22,9 +22,10 @@ def rank() -> int:
 def gather(x: Tensor) -> Tensor:
     """Rows of all processes in rank order, [B, ...] -> [R*B, ...], equal B everywhere. Gradients flow to every rank.
 
-    Backward sums what all processes ask of a row. Where every process computes the same whole loss that sum is R times
-    the gradient, where each computes the share of its own rows it is the gradient times R as well (their losses are R
-    times as large as shares): averaging parameter gradients over processes, as DDP does, makes both right.
+    In the backward pass a row receives the sum of the gradients that the R processes have for it. Where every process
+    computes the same loss of the whole batch, that is R times its gradient; where each computes the mean loss over its
+    own rows as well, since such a mean divides by B instead of R*B. DDP then averages the parameters' gradients over
+    processes, which makes both exact.
     """
     return _Gather.apply(x) if world() > 1 else x
 

@@ -1,9 +1,10 @@
 """K-means with all restarts at once: one matrix product per iteration serves every restart.
 
-Where there is much to do the restarts race first: on the leading principal directions, where an iteration costs a
-fraction, they run until hardly a row changes its cluster, and twice the worse half drops out. The best few are finished
-at full width. So the result is a fixed point of Lloyd's algorithm on the data themselves, started from the centres of
-the race's winners; its inertia came within 0.02 % of that of finishing every restart (docs/results.md).
+In large problems the restarts race first: they run on the leading principal directions, where an iteration costs a
+fraction, until hardly a row changes its cluster; after 6 and after 12 iterations the half with the higher inertia is
+given up. The best few are finished at full width. So the result is a fixed point of Lloyd's algorithm on the data
+themselves, started from the centres of the race's winners; its inertia came within 0.02 % of that of finishing every
+restart (docs/results.md).
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from methods.blocks.products import factor, product
 BLOCK = 1 << 19  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
 RACE_FROM = 1e9  # products of one iteration of all restarts, N x d x K x R, from which a race pays
 DIRECTIONS = 64  # width of the race
-SETTLED = 1e-2  # a restart is through with the race once a smaller share of the rows changes cluster
-HALVINGS = (6, 12)  # iterations of the race after which the worse half drops out
+SETTLED = 1e-2  # a restart has finished the race once a smaller share of the rows changes cluster
+HALVINGS = (6, 12)  # iterations of the race after which the half with the higher inertia is given up
 
 
 @dataclass
@@ -65,7 +66,7 @@ def kmeans(
         raise ValueError("rows with NaN or infinity cannot be clustered")
     if spherical:
         x = F.normalize(x, dim=1)
-    # Distances do not depend on the origin, digits do: near the mean float32 loses fewest.
+    # Distances do not depend on the origin, rounding does: float32 is most exact for small numbers, near the mean.
     mean = x.mean(0) if not spherical else torch.zeros_like(x[0])
     x = x - mean
     limit = tol * float(x.var(0, correction=0).mean())
@@ -94,10 +95,10 @@ def _directions(x: Tensor, count: int) -> Tensor:
 
     Two steps of subspace iteration (Halko et al., arXiv 0909.4061): the race needs the subspace, not the directions.
     """
-    found = torch.randn(x.shape[1], count, generator=Generator().manual_seed(0)).to(x)
+    directions = torch.randn(x.shape[1], count, generator=Generator().manual_seed(0)).to(x)
     for _ in range(2):
-        found = torch.linalg.qr(x.T @ (x @ found)).Q
-    return found
+        directions = torch.linalg.qr(x.T @ (x @ directions)).Q
+    return directions
 
 
 @dataclass
@@ -112,7 +113,7 @@ class _Run:
 
 def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: bool = False, race: int = 0) -> _Run:
     """Iterate centres [R, K, d] until their labels stay or they hardly move; in a `race`, for so many winners, until
-    few labels change, and those that drop out have infinite inertia."""
+    few labels change; those that are given up have infinite inertia."""
     restarts, clusters, _ = centres.shape
     squares = x.square().sum(1)
     total = squares.double().sum()
@@ -124,10 +125,10 @@ def _lloyd(x: Tensor, centres: Tensor, max_iter: int, limit: float, spherical: b
     counts = torch.zeros(restarts, clusters, device=x.device)
     active = torch.arange(restarts, device=x.device)
     for iteration in range(1, max_iter + 1):
-        found, nearest = _assign(x, centres[active])
+        assigned, nearest = _assign(x, centres[active])
         inertias[active] = total + nearest.double().sum(1)
-        changed = found != labels[active]
-        _move(x, active, labels, found, changed, sums, counts)
+        changed = assigned != labels[active]
+        _move(x, active, labels, assigned, changed, sums, counts)
         iterations[active.cpu()] += 1
         new = sums[active] / counts[active].clamp(min=1).unsqueeze(2)
         empty = (counts[active] == 0).nonzero()
@@ -177,13 +178,13 @@ def _assign(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _move(
-    x: Tensor, active: Tensor, labels: Tensor, found: Tensor, changed: Tensor, sums: Tensor, counts: Tensor
+    x: Tensor, active: Tensor, labels: Tensor, assigned: Tensor, changed: Tensor, sums: Tensor, counts: Tensor
 ) -> None:
     """Bring sums and counts up to date: only rows that changed cluster move, and after a few iterations few do."""
     _, clusters, width = sums.shape
     place, rows = changed.nonzero(as_tuple=True)
     restart = active[place]
-    before, after = labels[restart, rows], found[place, rows]
+    before, after = labels[restart, rows], assigned[place, rows]
     known = before >= 0  # not in the first iteration
     # Every row that moved is added to one cluster and taken from another.
     targets = torch.cat([restart * clusters + after, (restart * clusters + before)[known]])
@@ -192,7 +193,7 @@ def _move(
     moved, number = _bags(x, torch.cat([rows, rows[known]]), targets, len(sums) * clusters, signs)
     sums += moved.view(-1, clusters, width)
     counts += number.view(-1, clusters)
-    labels[active] = found
+    labels[active] = assigned
 
 
 def _sums(x: Tensor, labels: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
@@ -279,6 +280,6 @@ def _plus_plus(x: Tensor, order: Tensor, clusters: int, generator: Generator) ->
 def _inertia(x: Tensor, centres: Tensor, labels: Tensor) -> float:
     """Sum of squared distances in float64, from differences."""
     total = 0.0
-    for rows, own in zip(x.split(4096), labels.split(4096), strict=True):
-        total += float((rows.double() - centres[own].double()).square().sum())
+    for rows, clusters in zip(x.split(4096), labels.split(4096), strict=True):
+        total += float((rows.double() - centres[clusters].double()).square().sum())
     return total

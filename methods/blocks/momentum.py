@@ -1,4 +1,4 @@
-"""Key encoders that follow by momentum, and the queue of their keys (MoCo, arXiv 1911.05722)."""
+"""What key encoders are made of: momentum updates, and the queue of keys (MoCo, arXiv 1911.05722)."""
 
 import copy
 
@@ -18,8 +18,8 @@ def follower(module: nn.Module) -> nn.Module:
 @torch.no_grad()
 def follow(key: nn.Module, query: nn.Module, momentum: float) -> None:
     """theta_k <- m theta_k + (1 - m) theta_q for all parameters; buffers (batch-norm statistics) stay the key's own."""
-    for own, other in zip(key.parameters(), query.parameters(), strict=True):
-        own.lerp_(other, 1 - momentum)
+    for theta_k, theta_q in zip(key.parameters(), query.parameters(), strict=True):
+        theta_k.lerp_(theta_q, 1 - momentum)
 
 
 class Queue(nn.Module):

@@ -8,7 +8,7 @@ KMEANS_STARTS, MIXTURE_STARTS = 20, 10
 
 
 def plane_centres(z: Tensor, clusters: int, criterion: str, seed: int) -> tuple[float, Tensor]:
-    """z [n, m] -> (a figure by which starts compare, lower is better, and centres [clusters, m] in the latent space).
+    """z [n, m] -> (how bad this start is, comparable between starts; centres [clusters, m] in the latent space).
 
     "inertia" (the released code) and "silhouette": K-means in the plane, and the members' mean. "likelihood" (ours):
     the likeliest of ten Gaussian mixtures, at unit variance of the plane, and the mean weighted by responsibility.
@@ -31,10 +31,10 @@ def plane_centres(z: Tensor, clusters: int, criterion: str, seed: int) -> tuple[
     if criterion == "likelihood":
         plane = (plane / plane.std()).astype(np.float64)
         mixture = sklearn.mixture.GaussianMixture(clusters, n_init=MIXTURE_STARTS, random_state=0).fit(plane)
-        members, figure = mixture.predict_proba(plane), -mixture.lower_bound_
+        members, badness = mixture.predict_proba(plane), -mixture.lower_bound_
     else:
         fitted = sklearn.cluster.KMeans(clusters, n_init=KMEANS_STARTS, random_state=0).fit(plane)
-        members, figure = np.eye(clusters)[fitted.labels_], fitted.inertia_
+        members, badness = np.eye(clusters)[fitted.labels_], fitted.inertia_
         if criterion == "silhouette":
-            figure = -sklearn.metrics.silhouette_score(plane, fitted.labels_)
-    return float(figure), torch.from_numpy(members.T @ z / members.sum(0)[:, None])
+            badness = -sklearn.metrics.silhouette_score(plane, fitted.labels_)
+    return float(badness), torch.from_numpy(members.T @ z / members.sum(0)[:, None])

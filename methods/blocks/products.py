@@ -25,11 +25,11 @@ def factor(x: Tensor, scale: float = 1.0) -> Tensor:
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left [n, d], a `factor`, and right [m, d] -> left right^T (+ bias, broadcast to [n, m]).
 
-    Raises ValueError where oneDNN's layout met another device or precision than its own.
+    Raises ValueError where `left` is in oneDNN's layout and `right` is not float32 on the CPU.
     """
     if left.is_mkldnn:
         if right.dtype != torch.float32 or right.device.type != "cpu":
             raise ValueError(f"a factor in float32 on the CPU, and {right.dtype} on {right.device}: give both the same")
-        found = F.linear(left, right.contiguous()).to_dense()
-        return found if bias is None else found.add_(bias)
+        products = F.linear(left, right.contiguous()).to_dense()
+        return products if bias is None else products.add_(bias)
     return left @ right.T if bias is None else torch.addmm(bias, left, right.T)

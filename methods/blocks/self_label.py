@@ -17,7 +17,7 @@ class SelfLabelling(nn.Module):
     def __init__(self, classes: int, threshold: float, balance: bool):
         super().__init__()
         self.threshold, self.balance = threshold, balance
-        self.register_buffer("labelled", torch.zeros(classes, dtype=torch.long))  # labels given, per class
+        self.register_buffer("labelled", torch.zeros(classes, dtype=torch.long))  # labels per class
         self.register_buffer("images", torch.zeros((), dtype=torch.long))
         self.register_buffer("empty_steps", torch.zeros((), dtype=torch.long))
         self.empty = torch.zeros((), dtype=torch.bool)  # of the last batch

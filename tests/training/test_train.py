@@ -158,6 +158,20 @@ def test_a_frozen_backbone_from_a_file_stays_what_the_file_holds(train, digits_2
     assert len(record["weights"]["sha256"]) == 64
 
 
+@pytest.mark.parametrize("name", ["moco", "cdc", "byol"])
+def test_a_key_encoder_starts_as_the_backbone_of_the_file(name, train, digits_200, tmp_path):
+    source = "moco_base" if name == "moco" else "simclr_base"  # the network of the file is that of the recipe
+    assert train(digits_200, small(source), tmp_path / "source").returncode == 0
+    weights = torch.load(tmp_path / "source" / "model.pt", weights_only=True)["backbone"]
+    torch.save(weights, tmp_path / "weights.pth")
+    network = {"widths": [8, 16], "weights": str(tmp_path / "weights.pth"), "frozen": True}
+    settings = {"settings": {"queue": 64}} if name == "cdc" else {}
+    assert train(digits_200, small(name, network=network, **settings), tmp_path / "out").returncode == 0
+    state = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["method"]
+    keys = "target" if name == "byol" else "keys"
+    assert all(torch.equal(state[f"{keys}.backbone.{key}"], value) for key, value in weights.items())
+
+
 def test_precision_follows_the_hardware_only_when_asked():
     assert fabric_precision("32", "cpu") == "32-true"
     assert fabric_precision("bf16", "cpu") == "bf16-mixed"
@@ -273,7 +287,7 @@ def test_digests_see_weights_and_statistics():
 def test_embedding_holds_two_views_of_some_images(train, digits_200, tmp_path, monkeypatch):
     import numpy as np
 
-    from methods import embed
+    from training import embed
 
     assert train(digits_200, small("simclr_base"), tmp_path).returncode == 0
     monkeypatch.setattr(embed, "VIEWS", 50)

@@ -136,7 +136,7 @@ def test_records_hold_what_really_ran(smoke):
     assert list(records) == ["prepare", "train", "embed", "assign/argmax", "assign/kmeans_components", "evaluate"]
     for record in records.values():
         assert {"code", "settings", "fingerprint", "versions", "lock", "seconds", "machine"} <= set(record)
-    assert records["train"]["settings"]["recipe"]["settings"]["variant"] == "code"
+    assert records["train"]["settings"]["recipe"]["settings"]["follow"] == "code"
     assert records["train"]["base_seed"] == 0
     assert stored["results"]["clustering/kmeans_components"]["status"] == "ok"
 
