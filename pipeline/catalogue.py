@@ -1,4 +1,4 @@
-"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, evaluations, metrics, tables).
+"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, probes, metrics, tables).
 
 Configuration is data. It is read here once, checked against config/schemas/, and a name or key that does not exist is
 an error that offers the nearest one that does.
@@ -16,6 +16,7 @@ import jsonschema
 import yaml
 
 from pipeline.record import StageError
+from pipeline.row_groups import expand
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
@@ -26,7 +27,7 @@ KINDS = {
     "figure": ("figures", "figure"),
     "protocol": ("protocols.yaml", "protocol"),
     "assigner": ("assigners.yaml", "assigner"),
-    "evaluation": ("evaluations.yaml", "evaluation"),
+    "probe": ("probes.yaml", "probe"),
     "metric": ("metrics.yaml", "metric"),
 }
 
@@ -51,7 +52,18 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         found, where = read_yaml(place)[name], f"{_short(place)}, {name}"
     else:
         found, where = read_yaml(place / f"{name}.yaml"), _short(place / f"{name}.yaml")
+    return _checked(kind, found, where)
+
+
+def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:
+    """An entry that its schema, and the file whose settings it holds, allow; a table's row groups are multiplied out."""
+    from pipeline import wings  # itself built on this module
+
     check(found, KINDS[kind][1], where)
+    wings.check_entry(kind, found, where)
+    if kind == "table":
+        found = {**found, "rows": expand(found["rows"])}
+        check(found, KINDS[kind][1], where)
     return found
 
 
@@ -60,8 +72,7 @@ def entry_or_json(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     if text.lstrip().startswith("{"):
         given = json.loads(text)
         name = given.pop("name")
-        check(given, KINDS[kind][1], f"{kind} given as JSON")
-        return name, given
+        return name, _checked(kind, given, f"{kind} given as JSON")
     return text, entry(kind, text)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from pipeline import catalogue, recipes
 from pipeline.catalogue import ConfigError
+from pipeline.wings import signature, wing_names
 
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
@@ -21,19 +22,21 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
             if "reported" not in row:
                 raise ConfigError(f"{at}: neither a recipe nor reported values; give one of them")
             continue
-        if ("assigner" in row) == ("evaluation" in row):
-            raise ConfigError(f"{at}: exactly one of assigner and evaluation is needed")
+        if ("assigner" in row) == ("probe" in row):
+            raise ConfigError(f"{at}: exactly one of assigner and probe is needed")
         catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
-        for key in ("assigner", "evaluation"):
+        for key in ("assigner", "probe"):
             if key in row:
                 catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
 
 
-FOR_SEVERAL_LABELS = ("voc07_svm", "low_shot_svm", "spread")  # algorithms that score images with several labels
+def for_several_labels() -> list[str]:
+    """The probes' algorithms that score images with several labels: their files say `several_labels = True`."""
+    return [name for name in wing_names("probe") if signature("probe", name).literals.get("several_labels")]
 
 
 def check_run(
-    dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str], evaluations: Iterable[str]
+    dataset: str, protocol: str, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]
 ) -> None:
     """The data set has the splits of the protocol, rows enough for batch, neighbours and clusters, and labels of the
     kind that is scored. Raises ConfigError.
@@ -72,13 +75,12 @@ def check_run(
                 f"assigner {name!r} on data set {dataset!r}: K={clusters} clusters, but it is fitted on N={fit} rows"
             )
     if spec.get("multilabel"):
-        wrong = [*assigners] + [
-            name for name in evaluations if catalogue.entry("evaluation", name)["algorithm"] not in FOR_SEVERAL_LABELS
-        ]
+        able = for_several_labels()
+        wrong = [*assigners, *(name for name in probes if catalogue.entry("probe", name)["algorithm"] not in able)]
         if recipes.signature(recipe["method"])[2]:
             wrong.append(f"method {recipe['method']}")
         if wrong:
             raise ConfigError(
                 f"data set {dataset!r}: its images have several labels, which {wrong[0]!r} cannot use; ask for one of "
-                f"{', '.join(FOR_SEVERAL_LABELS)}"
+                f"{', '.join(able)}"
             )

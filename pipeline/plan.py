@@ -9,6 +9,7 @@ import csv
 import functools
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import yaml
 from pipeline import catalogue, recipes
 from pipeline.catalogue import ConfigError
 from pipeline.checks import check_run, check_table
+from pipeline.command import command_of
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import stage_fingerprint, whole
+from pipeline.wings import wing_modules
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Plan:
             check_table(name, table, self._of(table, "datasets"), self._of(table, "protocols"))
         shown = [run for name in config["figures"] for run in self._figure_runs(name).values()]
         for run in dict.fromkeys([*self.runs(), *(each for last in shown for each in self._with_bases(last))]):
-            check_run(run.dataset, run.protocol, self.recipe(run), self.assigners(run), self.evaluations(run))
+            check_run(run.dataset, run.protocol, self.recipe(run), self.assigners(run), self.probes(run))
 
     # ---- what a suite is made of
 
@@ -145,14 +148,14 @@ class Plan:
     def _asked(self, recipe: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
         return tuple(sorted({r["assigner"] for r in rows if "assigner" in r})), tuple(
-            sorted({r["evaluation"] for r in rows if "evaluation" in r})
+            sorted({r["probe"] for r in rows if "probe" in r})
         )
 
     def assigners(self, run: Run) -> tuple[str, ...]:
         """Assigners that any table of the suite asks of this recipe."""
         return self._asked(run.recipe)[0]
 
-    def evaluations(self, run: Run) -> tuple[str, ...]:
+    def probes(self, run: Run) -> tuple[str, ...]:
         """Probes that any table of the suite asks of this recipe."""
         return self._asked(run.recipe)[1]
 
@@ -193,10 +196,19 @@ class Plan:
         """The clusters (npz) or their records (json) of every assigner asked of a run."""
         return [f"{self.results}/{run.path}/clusters/{assigner}.{ending}" for assigner in self.assigners(run)]
 
-    def evaluation_settings(self, run: Run) -> list[str]:
+    def evaluations(self, run: Run) -> dict[str, str]:
+        """What the evaluate stage is asked of a run: key (its record's path below metrics/) -> stage."""
+        scores = {f"clustering/{name}": f"score/{name}" for name in self.assigners(run)}
+        return scores | {name: f"probe/{name}" for name in self.probes(run)}
+
+    def evaluated(self, run: Run) -> str:
+        """Code and settings of all that, as JSON: what makes the evaluate job stale besides its files."""
+        stages = {key: self.stage(stage, run) for key, stage in self.evaluations(run).items()}
+        return canonical_json({key: [stage.code, stage.settings] for key, stage in stages.items()})
+
+    def probe_settings(self, run: Run) -> list[str]:
         """The probes asked of a run, each as JSON with its name."""
-        asked = self.stage("evaluate", run).settings["evaluations"]
-        return [canonical_json({"name": name, **settings}) for name, settings in sorted(asked.items())]
+        return [canonical_json(self.stage(f"probe/{name}", run).settings["probe"]) for name in self.probes(run)]
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
@@ -211,9 +223,13 @@ class Plan:
 
     # ---- what each stage gets, and must record
 
-    def code(self, stage: str) -> str:
-        """Code hash of a stage that belongs to no single run."""
-        return code_version(f"report.{stage}")
+    def code(self, stage: str, *loaded: str) -> str:
+        """Code hash of a stage that belongs to no single run, with the modules it loads by name."""
+        return code_version(f"report.{stage}", *loaded)
+
+    def figure_code(self, name: str) -> str:
+        """Code hash of a figure's stage."""
+        return self.code("plot", f"report.figures.{self.figure(name)['kind']}")
 
     def prepare_stage(self, dataset: str) -> "Stage":
         """The stage that prepares a data set, whichever runs use it."""
@@ -221,17 +237,25 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def stage(self, stage: str, run: Run) -> "Stage":
-        """`stage`: "prepare", "train", "embed", "mine/{neighbours}", "assign/{assigner}" or "evaluate"."""
+        """`stage`: "prepare", "train", "embed", "mine/{neighbours}", "assign/{assigner}", "score/{assigner}" or
+        "probe/{probe}".
+        """
         kind, _, detail = stage.partition("/")
-        code = code_version(*self.roots(kind, run))
+        code = code_version(*self.roots(kind, run, detail))
         settings, inputs, seed = getattr(self, f"_{kind}")(run, detail)
         return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
 
-    def roots(self, kind: str, run: Run) -> tuple[str, ...]:
+    def roots(self, kind: str, run: Run, detail: str = "") -> tuple[str, ...]:
         """The modules whose code, with all they import, makes the stage stale."""
+        if kind == "assign":
+            return "evaluation.assign", f"evaluation.assigners.{catalogue.entry('assigner', detail)['algorithm']}"
+        if kind == "score":
+            return "evaluation.evaluate", *wing_modules("metric")
+        if kind == "probe":
+            return "evaluation.evaluate", f"evaluation.probes.{catalogue.entry('probe', detail)['algorithm']}"
         if kind in ("train", "embed"):
             return f"training.{kind}", f"methods.{self.recipe(run)['method']}"
-        return ({"prepare": "preparation.prepare", "mine": "training.mine"}.get(kind, f"evaluation.{kind}"),)
+        return ({"prepare": "preparation.prepare", "mine": "training.mine"}[kind],)
 
     def splits(self, stage: str, run: Run) -> str:
         """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
@@ -270,19 +294,58 @@ class Plan:
         settings = {"assigner": {"name": assigner, **catalogue.entry("assigner", assigner)}, "protocol": splits}
         return settings, {"features": self.stage("embed", run).fingerprint}, run.seed
 
-    def _evaluate(self, run: Run, _: str) -> tuple[dict, dict, int]:
+    def _score(self, run: Run, assigner: str) -> tuple[dict, dict, None]:
         protocol = catalogue.entry("protocol", run.protocol)
-        inputs = {"features": self.stage("embed", run).fingerprint}
-        for assigner in self.assigners(run):
-            inputs[f"assign/{assigner}"] = self.stage(f"assign/{assigner}", run).fingerprint
-        evaluations = {name: catalogue.entry("evaluation", name) for name in self.evaluations(run)}
-        splits = {"name": run.protocol, "score": protocol["score"], "probe": protocol["probe"]}
-        return {"evaluations": evaluations, "protocol": splits}, inputs, run.seed
+        splits = {"name": run.protocol, **{key: protocol[key] for key in ("score", "seen") if key in protocol}}
+        return {"protocol": splits}, {"clusters": self.stage(f"assign/{assigner}", run).fingerprint}, None
 
-    def expected(self, run: Run) -> dict[str, list[str]]:
-        """stage -> [fingerprint, code] that an up-to-date metrics.json of this run records."""
-        stages = ["prepare", "train", "embed", *[f"assign/{name}" for name in self.assigners(run)], "evaluate"]
+    def _probe(self, run: Run, probe: str) -> tuple[dict, dict, int]:
+        protocol = catalogue.entry("protocol", run.protocol)
+        splits = {"name": run.protocol, "score": protocol["score"], "probe": protocol["probe"]}
+        settings = {"probe": {"name": probe, **catalogue.entry("probe", probe)}, "protocol": splits}
+        return settings, {"features": self.stage("embed", run).fingerprint}, run.seed
+
+    def expected(self, run: Run, row: dict[str, Any]) -> dict[str, list[str]]:
+        """stage -> [fingerprint, code] that an up-to-date record of this row of the run holds, upstream first."""
+        own = (
+            [f"assign/{row['assigner']}", f"score/{row['assigner']}"]
+            if "assigner" in row
+            else [f"probe/{row['probe']}"]
+        )
+        stages = ["prepare", "train", "embed", *own]
         return {name: [self.stage(name, run).fingerprint, self.stage(name, run).code] for name in stages}
+
+    def sources(self, run: Run, row: dict[str, Any]) -> list[dict[str, str]]:
+        """Everything that a row of a run is made from, upstream first: an output of each job, the file of its record,
+        the stage and the fingerprint that the record should hold.
+        """
+        folder, data = f"{self.results}/{run.path}", f"{self.results}/data/{run.dataset}/card.json"
+        found = [self._source(data, data, "prepare", run), *self._train_sources(run)]
+        found.append(self._source(f"{folder}/features.npz", f"{folder}/features.json", "embed", run))
+        key = row["probe"] if "probe" in row else f"clustering/{row['assigner']}"
+        if "assigner" in row:
+            clusters = f"{folder}/clusters/{row['assigner']}"
+            found.append(self._source(f"{clusters}.npz", f"{clusters}.json", f"assign/{row['assigner']}", run))
+        stage = f"probe/{key}" if "probe" in row else f"score/{row['assigner']}"
+        return [*found, self._source(f"{folder}/metrics.json", f"{folder}/metrics/{key}.json", stage, run)]
+
+    def _train_sources(self, run: Run) -> list[dict[str, str]]:
+        """The base's, if there is one, and the run's own training."""
+        found: list[dict[str, str]] = []
+        if (base := self.base(run)) is not None:
+            folder, data = f"{self.results}/{base.path}", f"{self.results}/data/{base.dataset}/card.json"
+            found = [self._source(data, data, "prepare", base), *self._train_sources(base)]
+            if mined := self._neighbours(run).values():
+                found.append(self._source(f"{folder}/features.npz", f"{folder}/features.json", "embed", base))
+            for name in mined:
+                path = f"{folder}/neighbours/{name}"
+                found.append(self._source(f"{path}.npz", f"{path}.json", f"mine/{name}", base))
+        folder = f"{self.results}/{run.path}"
+        return [*found, self._source(f"{folder}/model.pt", f"{folder}/train.json", "train", run)]
+
+    def _source(self, output: str, record: str, stage: str, run: Run) -> dict[str, str]:
+        own = stage.partition("/")[0] if stage.startswith("mine/") else stage  # the name in its record
+        return {"output": output, "record": record, "stage": own, "fingerprint": self.stage(stage, run).fingerprint}
 
     def environment(self) -> dict[str, str]:
         """Where and how, not what: environment variables for the stages, so that a change makes no result stale."""
@@ -292,6 +355,7 @@ class Plan:
             **({"BENCH_DATA_ROOT": root} if root else {}),
             # Stages are `python -m ...` from any working directory, here and on a cluster node.
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "BENCH_COMMAND": os.environ.get("BENCH_COMMAND") or command_of(sys.argv),
             "BENCH_DOWNLOAD": str(int(config["download"])),
             "BENCH_DEVICE": config["device"],
             "BENCH_DEVICES": str(config["devices"]),
@@ -312,7 +376,12 @@ class Plan:
         rows = []
         for row in table["rows"]:
             runs = [
-                {"folder": f"{self.results}/{run.path}", "expected": self.expected(run), **run.__dict__}
+                {
+                    "folder": f"{self.results}/{run.path}",
+                    **run.__dict__,
+                    "expected": self.expected(run, row),
+                    "sources": self.sources(run, row),
+                }
                 for run in self.row_runs(table, row)
             ]
             rows.append({**row, "runs": runs})

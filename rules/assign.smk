@@ -21,5 +21,5 @@ rule assign:
         splits=lambda w: plan.splits(f"assign/{w.assigner}", plan.run(w)),
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m evaluation.assign --data {params.data} --features {input.features} --assigner {params.assigner:q}"
-        " --protocol {wildcards.protocol} --seed {wildcards.seed} --out {output.clusters} > {log} 2>&1"
+        "python -m evaluation.assign --data {params.data:q} --features {input.features:q} --assigner {params.assigner:q}"
+        " --protocol {wildcards.protocol:q} --seed {wildcards.seed:q} --out {output.clusters:q} > {log:q} 2>&1"

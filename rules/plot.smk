@@ -13,10 +13,10 @@ rule plot:
         mem_mb=4000,
         runtime=30,
     params:
-        code=plan.code("plot"),
+        code=lambda w: plan.figure_code(w.figure),
         figure=lambda w: canonical_json({"name": w.figure, **plan.figure(w.figure)}),
         runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m report.plot --figure {params.figure:q} --data {params.data} --runs {params.runs:q} --out {output}"
-        " > {log} 2>&1"
+        "python -m report.plot --figure {params.figure:q} --data {params.data:q} --runs {params.runs:q}"
+        " --out {output:q} > {log:q} 2>&1"

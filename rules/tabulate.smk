@@ -22,4 +22,4 @@ for table in plan.tables:
             code=plan.code("tabulate"),
             strict="--strict" if config["strict"] else "",
         shell:
-            "python -m report.tabulate --plan {input.plan} {params.strict} --out {output.csv} 2>&1 | tee {log} >&2"
+            "python -m report.tabulate --plan {input.plan:q} {params.strict} --out {output.csv:q} 2>&1 | tee {log:q} >&2"
