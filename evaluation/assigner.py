@@ -16,13 +16,13 @@ as `assigner:`, and tests/evaluation/assigners/test_{algorithm}.py. Nothing else
 configuration read `Settings` from the source, the generic tests of the wing run over every file.
 
 - Rows. `fit` gets the features of the protocol's `fit` splits, `predict` those of its `score` splits and, where it has
-  them, of its `seen` splits: dictionaries of arrays [n, ...] by name, the same names in both. What is learnt from rows is
-  learnt in `fit`; `predict` on the fitted rows must not change what it says of others. An algorithm that knows only the
+  them, of its `seen` splits: dictionaries of arrays [n, ...] by name, the same names in both. Whatever is learnt is
+  learnt in `fit`; `predict` changes nothing. An algorithm that knows only the
   rows it was fitted on refuses others (`only_fitted_rows`).
 - Labels are never seen. The number of classes is known: clustering may know it.
 - Determinism. Equal features and an equal seed give equal clusters; randomness comes from `seed` alone.
-- Errors. AssignError for what cannot be clustered as asked, with the cure in the message; NonFinite (from `prepare`) for
-  NaN and infinity. Both cost this assigner's rows of this run only: its record says `not_possible` or `non_finite`.
+- Errors. AssignError for what cannot be clustered as asked, with the cure in the message; NonFinite (from `prepare`)
+  for NaN and infinity. Both cost this assigner's rows of this run only: its record says `not_possible` or `non_finite`.
 - Record. clusters/{assigner}.json holds the entry, the seed, the splits, and whatever `facts()` adds of the fit.
 - Stale. Its clusters are made anew when its file, or anything the file imports, changes: heavy imports (torch, umap) go
   inside functions, since another run may not need them.

@@ -1,7 +1,8 @@
-"""Stage `evaluate`: features and clusters of one run -> metrics/, one record per assigner and per probe, and their index.
+"""Stage `evaluate`: features and clusters of one run -> one record per assigner and per probe, and their index.
 
 python -m evaluation.evaluate --data results/data/digits --features some/folder/features.npz \\
-    --clusters some/folder/clusters/kmeans.npz --probes knn linear --protocol full --seed 0 --out some/folder/metrics.json
+    --clusters some/folder/clusters/kmeans.npz --probes knn linear --protocol full --seed 0 \\
+    --out some/folder/metrics.json
 
 Writes some/folder/metrics/clustering/kmeans.json, metrics/knn.json, metrics/linear.json. Those that are valid already
 are kept, those not asked for are left alone; what cannot be done costs its own record only.

@@ -21,8 +21,8 @@ knows it: the checks of the configuration read `Settings` from the source, the g
   something (a table marks such a row). The record adds the entry's own keys.
 - Determinism. Equal features and an equal seed give equal results; randomness comes from `task.seed` alone.
 - Errors. ProbeError (or ValueError) for rows on which the probe has no meaning: its record says `not_possible` and why.
-  NonFinite from `task.array`: `non_finite`. Anything else is a bug: `failed`, and the stage ends with an error after all
-  other probes have been written.
+  NonFinite from `task.array`: `non_finite`. Anything else is a bug: `failed`, and the stage ends with an error
+  after all other probes have been written.
 - `several_labels = True` at the top of the file: it can score images with several labels. Others are refused for these.
 - Stale. A probe is computed anew when its file, or anything the file imports, changes; heavy imports belong into the
   file, not here: it is imported only when its probe is computed.

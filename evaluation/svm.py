@@ -1,4 +1,4 @@
-"""Linear support vector machines on frozen features, as PCL and Goyal et al. score representations: shared by the probes.
+"""Linear support vector machines on frozen features, as PCL and Goyal et al. score representations.
 
 Labels are [N] class ids, or [N, C] of 1 (present), 0 (difficult) and -1 (absent) as VOC07 has them. Each class gets its
 own machine; the score is the mean over classes of the interpolated average precision.

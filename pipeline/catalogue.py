@@ -56,7 +56,7 @@ def entry(kind: str, name: str) -> dict[str, Any]:
 
 
 def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:
-    """An entry that its schema, and the file whose settings it holds, allow; a table's row groups are multiplied out."""
+    """An entry that its schema, and the file whose settings it holds, allow; a table with its row groups expanded."""
     from pipeline import wings  # itself built on this module
 
     check(found, KINDS[kind][1], where)

@@ -3,14 +3,14 @@
 A new kind is one file, report/figures/{kind}.py, found by its name, with
 
     @dataclass(frozen=True)
-    class Settings:                    # the keys of its entries in config/figures beside title, kind, recipes; a default = optional
+    class Settings:                    # keys of its files in config/figures beside title, kind, recipes
         projection: Literal["umap", "tsne", "pca"] = "umap"
 
     def mine(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure: ...
 
     FIGURE = mine
 
-and beside it: a file config/figures/{name}.yaml with `kind: {file name}`, drawn by `snakemake results/figures/{name}.png`;
+and beside it: a file config/figures/{name}.yaml with `kind: {file name}`, drawn for the target results/figures/{name}.png;
 tests/report/figures/test_{kind}.py. Nothing else knows it.
 
 - In: label -> run, in the configured order; the files of a run are those of its folder (features.npz, history.csv,

@@ -1,4 +1,4 @@
-"""The most probable cluster of each image: MIX'EM's "max component", and the clusters of every method that has its own."""
+"""The most probable cluster of each image: MIX'EM's "max component", and every method with clusters of its own."""
 
 from dataclasses import dataclass
 from typing import Literal

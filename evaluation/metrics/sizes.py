@@ -1,5 +1,6 @@
-"""Sizes of clusters. `degenerate`: the clusters are effectively fewer than half the classes; accuracy alone can look fine
-for a collapsed model.
+"""Sizes of clusters. `degenerate`: the clusters are effectively fewer than half the classes.
+
+Accuracy alone can look fine for a collapsed model.
 """
 
 from typing import Any

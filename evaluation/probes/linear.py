@@ -38,8 +38,8 @@ class Settings:
 
 
 def linear(task: Task) -> dict[str, Any]:
-    """`select` names the epoch that is reported: "last"; "holdout", the best on a stratified tenth of the training rows;
-    or "test", the best on the test rows: MIX'EM's released protocol, which selects on test labels and says so.
+    """`select` names the epoch that is reported: "last"; "holdout", the best on a stratified tenth of the training
+    rows; or "test", the best on the test rows: MIX'EM's released protocol, which selects on test labels and says so.
     """
     own = task.settings
     (x, y), (x_test, y_test) = task.labelled()

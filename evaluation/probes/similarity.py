@@ -1,4 +1,4 @@
-"""What pairs of images look like (CDC Table VII): views of one image, same class, different class; alignment of views."""
+"""Pairs of images (CDC Table VII): views of one image, same class, different class; alignment of the views."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""One linear support vector machine per class on all training rows, positives weighted 2 (PCL's released evaluation)."""
+"""One support vector machine per class on all training rows, positives weighted 2 (PCL's released evaluation)."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
