@@ -202,18 +202,18 @@ def _read_run(run: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The most upstream of the files that a row is made from whose record is missing or differs from the plan; if all
-    are as they should be, the last one.
+    """The most upstream of the files that a row is made from whose record is missing or differs from the plan, and every
+    such data set (a base may have another); if all are as they should be, the last one.
     """
-    sources = run.get("sources", [])
+    sources, data, first = run.get("sources", []), [], []
     for source in sources:
         path = Path(source["record"])
         stored = read_json(path) if path.is_file() else {}
         # A data card holds one record, a run's files one for every stage.
         record = stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}
         if record.get("fingerprint") != source["fingerprint"]:
-            return (source["output"],)
-    return tuple(source["output"] for source in sources[-1:])
+            (data if source["stage"] == "prepare" else first).append(source["output"])
+    return tuple([*data, *first[:1]] or [source["output"] for source in sources[-1:]])
 
 
 def command_to_mend(problems: Iterable[Problem], csv: str) -> str:

@@ -55,8 +55,8 @@ def test_bad_configuration_is_named(changes, message):
     [
         ({"recipe": "mixen", "assigner": "kmeans"}, "unknown recipe in .* 'mixen'; did you mean 'mixem'"),
         ({"recipe": "mixem", "assigner": "kmean"}, "unknown assigner in .* 'kmean'; did you mean 'kmeans'"),
-        ({"recipe": "mixem", "evaluation": "lineal"}, "unknown evaluation in .* 'lineal'; did you mean 'linear'"),
-        ({"recipe": "mixem"}, "exactly one of assigner and evaluation"),
+        ({"recipe": "mixem", "probe": "lineal"}, "unknown probe in .* 'lineal'; did you mean 'linear'"),
+        ({"recipe": "mixem"}, "exactly one of assigner and probe"),
         ({}, "neither a recipe nor reported values"),
         ({"reported": "NOBODY"}, "unknown reported method in .* 'NOBODY'"),
         ({"recipe": "mixem", "asigner": "kmeans"}, "unknown key 'asigner'; did you mean 'assigner'"),
