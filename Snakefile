@@ -1,6 +1,5 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
-import shlex
 import sys
 from os.path import dirname
 
@@ -20,8 +19,7 @@ from pipeline.record import StageError
 from pipeline.runs import Neighbours
 
 try:
-    options = [f"--configfile {shlex.quote(str(path))}" for path in workflow.overwrite_configfiles]
-    plan = Plan(dict(config), " ".join(["snakemake --cores all", *options]))
+    plan = Plan(dict(config))
     if workflow.is_main_process:
         plan.write()
 except StageError as problem:

@@ -17,7 +17,7 @@ import torchvision.transforms as v1
 import torchvision.transforms.v2 as v2
 from PIL import Image
 
-from pipeline.catalogue import CONFIG, read_yaml
+from pipeline.catalogue import entry
 from pipeline.recipes import merge
 from training.augmentation import Augment
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    recipe = read_yaml(CONFIG / "recipes" / "fragments" / "augment_simclr.yaml")["augmentation"]
+    recipe = entry("augmentation", "simclr")
     if given.no_blur:
         recipe = merge(recipe, {"blur": None})
     images = np.random.default_rng(0).integers(0, 256, (given.images, given.side, given.side, 3), dtype=np.uint8)

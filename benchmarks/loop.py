@@ -15,7 +15,7 @@ from preparation.prepared import Prepared
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
 from training.feed import Images
-from training.loop import Outcome, train
+from training.loop import Outcome, TrainingData, train
 
 
 def train_here(
@@ -29,5 +29,6 @@ def train_here(
     fabric = Fabric(accelerator="cpu", devices=1, precision="32-true", plugins=[LightningEnvironment()])
     with tempfile.TemporaryDirectory() as folder:
         images, state = Images(data.images, None, fabric.device), ResumeState(Path(folder) / "state")
-        outcome = train(fabric, method, recipe, images, normalisation(recipe, data.card), 0, state, 1e9)
+        read = TrainingData(images, normalisation(recipe, data.card))
+        outcome = train(fabric, method, recipe, read, 0, state, 1e9)
     return method, outcome

@@ -26,11 +26,11 @@ from PIL import Image
 from benchmarks.step import NETWORKS, bare_step, measure, simclr
 from methods.blocks.networks import backbone
 from methods.method import build_method
-from pipeline.catalogue import CONFIG, read_yaml
+from pipeline.catalogue import entry
 from training.augmentation import Augment
 from training.checkpoint import ResumeState
 from training.feed import Images
-from training.loop import train
+from training.loop import TrainingData, train
 from training.optimisers import build_optimiser
 from training.train import fabric_precision
 
@@ -47,7 +47,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     recipe, facts = simclr(given.network)
-    recipe["augmentation"] = read_yaml(CONFIG / "recipes" / "fragments" / "augment_simclr.yaml")["augmentation"]
+    recipe["augmentation"] = entry("augmentation", "simclr")
     if given.memory:
         return peak_memory(recipe, facts, given.memory)
     rows = given.steps * recipe["batch_size"]
@@ -85,7 +85,7 @@ def stage(recipe, facts, images, normalisation, device, precision):
 
     def run():
         with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-            train(fabric, method, recipe, feed, normalisation, 0, ResumeState(folder), 10)
+            train(fabric, method, recipe, TrainingData(feed, normalisation), 0, ResumeState(folder), 10)
 
     return run
 

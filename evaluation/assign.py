@@ -5,14 +5,19 @@ python -m evaluation.assign --data results/data/digits --features some/folder/fe
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from evaluation.assigners import ALGORITHMS, NonFinite
+from evaluation.assigner import build
+from evaluation.features import NonFinite
 from pipeline.catalogue import entry_or_json
-from pipeline.record import Record, read_json, run_stage, whole, write_json
-from preparation.prepared import open_prepared
+from pipeline.record import Record, StageError, read_json, run_stage, whole, write_json
+from preparation.prepared import check_made_from, open_prepared
+
+PARTS = ("fit", "score", "seen")  # of a protocol: rows that are learnt from, that are scored, that are scored besides
 
 
 def main() -> None:
@@ -26,41 +31,59 @@ def main() -> None:
     given = parser.parse_args()
     records = read_json(Path(given.features).with_suffix(".json"))["records"]
     data = open_prepared(given.data, verify=False)
-    name, settings = entry_or_json("assigner", given.assigner)
+    check_made_from(data, records, given.features)
+    name, entry = entry_or_json("assigner", given.assigner)
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
     splits = {"name": protocol_name, "fit": protocol["fit"], "score": protocol["score"]}
     if "seen" in protocol:
         splits["seen"] = protocol["seen"]
     record = Record(
         "assign",
-        ("evaluation.assign",),
-        {"assigner": {"name": name, **settings}, "protocol": splits},
+        ("evaluation.assign", f"evaluation.assigners.{entry['algorithm']}"),
+        {"assigner": {"name": name, **entry}, "protocol": splits},
         {"features": records["embed"]["fingerprint"]},
         given.seed,
     )
-    fit_rows, score_rows = data.rows(protocol["fit"]), data.rows(protocol["score"])
+    rows = {part: data.rows(splits[part]) if part in splits else np.empty(0, np.int64) for part in PARTS}
+    clusters = {part: np.full(len(rows[part]), -1, dtype=np.int64) for part in ("score", "seen")}
     status, facts = records["train"]["status"], {}
-    seen_rows = data.rows(protocol["seen"]) if "seen" in protocol else score_rows[:0]
-    clusters, seen = (np.full(len(rows), -1, dtype=np.int64) for rows in (score_rows, seen_rows))
     if status == "ok":
-        with np.load(given.features) as stored:
-            # Arrays of augmented views have rows of their own; nothing is clustered there.
-            features = {key: stored[key] for key in stored.files if not key.startswith("view")}
-        assigner = ALGORITHMS[settings["algorithm"]](settings, data.card["classes"])
         try:
-            assigner.fit({key: value[fit_rows] for key, value in features.items()}, given.seed)
-            clusters = assigner.predict({key: value[score_rows] for key, value in features.items()})
-            if len(seen_rows):
-                seen = assigner.predict({key: value[seen_rows] for key, value in features.items()})
-            facts = assigner.facts()
+            facts = _assign(given.features, entry, data.card["classes"], rows, clusters, given.seed)
         except NonFinite as problem:
             status, facts = "non_finite", {"reason": str(problem)}
+        except StageError as problem:
+            status, facts = "not_possible", {"reason": str(problem)}
     out = Path(given.out)
     with whole(out) as file:
-        np.savez(file, rows=score_rows, clusters=clusters, seen_rows=seen_rows, seen=seen)
-    facts |= {"fitted_on": len(fit_rows), "scored_on": len(score_rows)}
+        arrays = {"rows": rows["score"], "clusters": clusters["score"], "seen_rows": rows["seen"]}
+        np.savez(file, **arrays, seen=clusters["seen"])
+    facts |= {"fitted_on": len(rows["fit"]), "scored_on": len(rows["score"])}
     write_json(out.with_suffix(".json"), {"records": {**records, f"assign/{name}": record.finish(status, **facts)}})
-    print(f"{name}: {status}, {len(np.unique(clusters))} clusters in {len(clusters)} rows")
+    print(f"{name}: {status}, {len(np.unique(clusters['score']))} clusters in {len(clusters['score'])} rows")
+
+
+def _assign(
+    path: str,
+    entry: Mapping[str, Any],
+    classes: int,
+    rows: Mapping[str, np.ndarray],
+    clusters: dict[str, np.ndarray],
+    seed: int,
+) -> dict[str, Any]:
+    """Fit on rows["fit"], put the ids of the other rows into `clusters`, return the facts of the fit."""
+    with np.load(path) as stored:
+        # Arrays of augmented views have rows of their own; nothing is clustered there.
+        features = {key: stored[key] for key in stored.files if not key.startswith("view")}
+    assigner = build(entry, classes)
+    assigner.fit({key: value[rows["fit"]] for key, value in features.items()}, seed)
+    found = {
+        part: assigner.predict({key: value[rows[part]] for key, value in features.items()})
+        for part in clusters
+        if len(rows[part])
+    }
+    clusters |= found  # all or nothing: a refused part leaves no ids of the other
+    return assigner.facts()
 
 
 if __name__ == "__main__":

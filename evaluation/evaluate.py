@@ -1,21 +1,43 @@
-"""Stage `evaluate`: features and clusters of one run -> metrics.json. All evaluations of a run share one process.
+"""Stage `evaluate`: features and clusters of one run -> one record per assigner and per probe, and their index.
 
 python -m evaluation.evaluate --data results/data/digits --features some/folder/features.npz \\
-    --clusters some/folder/clusters/kmeans.npz --evaluations knn linear --protocol full --seed 0 --out metrics.json
+    --clusters some/folder/clusters/kmeans.npz --probes knn linear --protocol full --seed 0 \\
+    --out some/folder/metrics.json
+
+Writes some/folder/metrics/clustering/kmeans.json, metrics/knn.json, metrics/linear.json. Those that are valid already
+are kept, those not asked for are left alone; what cannot be done costs its own record only.
 """
 
 import argparse
-from collections.abc import Mapping
+import json
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluation.assigners import Features, NonFinite, fit_kmeans, predict_kmeans, prepare
-from evaluation.clustering import clustering_metrics
+from evaluation.features import NonFinite
+from evaluation.metric import clustering_metrics
+from evaluation.probe import Task, load, settings_of
 from pipeline.catalogue import entry_or_json
 from pipeline.record import Record, StageError, read_json, run_stage, write_json
-from preparation.prepared import Prepared, open_prepared
+from pipeline.wings import wing_modules
+from preparation.prepared import Prepared, check_made_from, open_prepared
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One record to be made: `key` is its path below metrics/, `stage` the name of its own record among `before`."""
+
+    key: str
+    stage: str
+    record: Record
+    before: Mapping[str, Any]  # records of the stages it stands on
+    compute: Callable[[], dict[str, Any]]
 
 
 def main() -> None:
@@ -23,124 +45,142 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
     parser.add_argument("--clusters", nargs="*", default=[], help="clusters/{assigner}.npz files to score")
-    parser.add_argument("--evaluations", nargs="*", default=[], help="names in config/evaluations.yaml, or their JSON")
+    parser.add_argument("--probes", nargs="*", default=[], help="names in config/probes.yaml, or their JSON")
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
     parser.add_argument("--seed", required=True, type=int)
-    parser.add_argument("--out", required=True, help="metrics.json")
+    parser.add_argument("--out", required=True, help="the index, metrics.json; the records go into metrics/ beside it")
     given = parser.parse_args()
     records = read_json(Path(given.features).with_suffix(".json"))["records"]
     data = open_prepared(given.data, verify=False)
-    if given.clusters and data.labels.ndim > 1:
-        raise StageError(f"{given.data}: its images have several labels: clusters cannot be scored, only SVMs can")
+    check_made_from(data, records, given.features)
     protocol_name, protocol = entry_or_json("protocol", given.protocol)
-    evaluations = dict(entry_or_json("evaluation", text) for text in given.evaluations)
-    inputs = {"features": records["embed"]["fingerprint"]}
-    for path in map(Path, given.clusters):
-        own = read_json(path.with_suffix(".json"))["records"]
-        stage = f"assign/{path.stem}"
-        if own["embed"]["fingerprint"] != inputs["features"]:
-            raise StageError(
-                f"{path} was made from features {own['embed']['fingerprint']}, {given.features} is "
-                f"{inputs['features']}: assign again"
-            )
-        records[stage] = own[stage]
-        inputs[stage] = own[stage]["fingerprint"]
-    splits = {"name": protocol_name, "score": protocol["score"], "probe": protocol["probe"]}
-    record = Record(
-        "evaluate", ("evaluation.evaluate",), {"evaluations": evaluations, "protocol": splits}, inputs, given.seed
-    )
-    status = records["train"]["status"]
-    results: dict[str, dict[str, Any]] = {}
-    for path in map(Path, given.clusters):
-        assign_status = records[f"assign/{path.stem}"]["status"]
-        if assign_status != "ok":
-            results[f"clustering/{path.stem}"] = {"status": assign_status}
-            continue
-        with np.load(path) as stored:
-            found = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
-            if len(stored["seen_rows"]):  # rows the model was fitted on, under a name of their own
-                seen = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
-                results[f"clustering/{path.stem}@seen"] = {"status": "ok", **seen}
-        results[f"clustering/{path.stem}"] = {"status": "ok", **found}
-    if evaluations:
-        results |= _of_features(given.features, data, protocol, evaluations, given.seed, status)
-    write_json(given.out, {"results": results, "records": {**records, "evaluate": record.finish(status)}})
-    for name, found in results.items():
-        print(f"{name}: " + ", ".join(f"{key} {found[key]}" for key in ("status", "ACC", "NMI", "ARI") if key in found))
+    named = {"name": protocol_name, **protocol}
+    probes = dict(entry_or_json("probe", text) for text in given.probes)
+    clusters = {path: _records_of_clusters(path, records, given.features) for path in map(Path, given.clusters)}
+    folder, index, failed = Path(given.out).with_suffix(""), {}, []
+    asked = [*_scores(clusters, data, named), *_probes(probes, given.features, records, data, named, given.seed)]
+    for make in asked:
+        evaluation = make()
+        path = folder / f"{evaluation.key}.json"
+        found, kept = _stored(path, evaluation), True
+        if found is None:
+            result, kept = _result(evaluation), False
+            reason = {"reason": result["reason"]} if "reason" in result else {}
+            own = evaluation.record.finish(result["status"], **reason)
+            found = {"result": result, "records": {**evaluation.before, evaluation.stage: own}}
+            write_json(path, found)
+        index[evaluation.key] = evaluation.record.facts["fingerprint"]
+        failed += [evaluation.key] if found["result"]["status"] == "failed" else []
+        shown = [f"{key} {found['result'][key]}" for key in ("status", "ACC", "NMI", "ARI") if key in found["result"]]
+        print(f"{evaluation.key}: {', '.join(shown)}{' (kept)' if kept else ''}")
+    write_json(given.out, {"evaluations": index})
+    if failed:
+        raise StageError(f"{', '.join(failed)}: failed with an unexpected error (above); everything else is written")
 
 
-def _of_features(
-    features_path: str, data: Prepared, protocol: dict[str, Any], evaluations: dict[str, Any], seed: int, status: str
-) -> dict[str, dict[str, Any]]:
-    if status != "ok":
-        return {name: {"status": status} for name in evaluations}
-    with np.load(features_path) as stored:
-        features = {key: stored[key] for key in stored.files}
-    train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
-    score = data.rows(protocol["score"])
-    results = {}
-    for name, settings in evaluations.items():
-        try:
-            if settings["algorithm"] in OF_SCORED_ROWS:
-                found = OF_SCORED_ROWS[settings["algorithm"]](features, data, score, settings, seed)
-            else:
-                from evaluation.probes import probe  # torch: only where it is needed
-
-                found = probe(features, data.labels, train, test, settings, seed)
-            results[name] = {"status": "ok", **found, **settings}
-        except NonFinite as problem:
-            results[name] = {"status": "non_finite", "reason": str(problem)}
-    return results
+def _records_of_clusters(path: Path, records: Mapping[str, Any], features: str) -> dict[str, Any]:
+    """The run's records and the one of the clusters at `path`, if they were made of these features."""
+    own = read_json(path.with_suffix(".json"))["records"]
+    made, held = own["embed"]["fingerprint"], records["embed"]["fingerprint"]
+    if made != held:
+        raise StageError(f"{path} was made from features {made}, {features} is {held}: assign again")
+    return {**records, f"assign/{path.stem}": own[f"assign/{path.stem}"]}
 
 
-def _geometry(
-    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    from evaluation.geometry import GeometryError, centre_rank_agreement, geometry
+def _scores(
+    clusters: Mapping[Path, Mapping[str, Any]], data: Prepared, protocol: Mapping[str, Any]
+) -> Iterator[Callable[[], Evaluation]]:
+    """The evaluations of clusters. Each is made when its turn comes: its record times it alone."""
+    splits = {key: protocol[key] for key in ("name", "score", "seen") if key in protocol}
+    roots = ("evaluation.evaluate", *wing_modules("metric"))
+    for path, before in clusters.items():
+        assigned = before[f"assign/{path.stem}"]
 
-    x, z = data.vectors(rows), prepare(features, settings)[rows]
-    found = geometry(x, z)
-    if "centres" not in settings:
-        return found
-    classes = data.card["classes"]
-    if settings["centres"] == "argmax":
-        clusters = prepare(features, {"features": "p"})[rows].argmax(1)
-    else:
-        clusters = predict_kmeans(fit_kmeans(z, classes, seed, {"n_init": 20, "init": "k-means++"}), z)
+        def make(path=path, before=before, assigned=assigned) -> Evaluation:
+            record = Record("score", roots, {"protocol": splits}, {"clusters": assigned["fingerprint"]})
+            compute = lambda: _score(path, assigned, data)  # noqa: E731
+            return Evaluation(f"clustering/{path.stem}", f"score/{path.stem}", record, before, compute)
+
+        yield make
+
+
+def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str, Any]:
+    """Metrics of the scored rows, and under `seen` of the rows the model was fitted on, where the protocol has them."""
+    if assigned["status"] != "ok":
+        return {key: assigned[key] for key in ("status", "reason") if key in assigned}
+    with np.load(path) as stored:
+        metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
+        if len(stored["seen_rows"]):
+            metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
+    return metrics
+
+
+def _probes(
+    probes: Mapping[str, Mapping[str, Any]],
+    features: str,
+    records: Mapping[str, Any],
+    data: Prepared,
+    protocol: Mapping[str, Any],
+    seed: int,
+) -> Iterator[Callable[[], Evaluation]]:
+    splits = {key: protocol[key] for key in ("name", "score", "probe")}
+    arrays: dict[str, np.ndarray] = {}  # read once, when the first probe is computed
+
+    def compute(entry: Mapping[str, Any]) -> dict[str, Any]:
+        if records["train"]["status"] != "ok":
+            return {"status": records["train"]["status"]}
+        if not arrays:
+            with np.load(features) as stored:
+                arrays.update({key: stored[key] for key in stored.files})
+        rows = [data.rows(part) for part in (protocol["probe"]["train"], protocol["probe"]["test"], protocol["score"])]
+        task = Task(arrays, data.labels, data, *rows, settings=settings_of(entry), seed=seed)
+        return {**load(entry["algorithm"]).PROBE(task), **entry}
+
+    for name, entry in probes.items():
+
+        def make(name=name, entry=entry) -> Evaluation:
+            roots = ("evaluation.evaluate", f"evaluation.probes.{entry['algorithm']}")
+            inputs = {"features": records["embed"]["fingerprint"]}
+            record = Record("probe", roots, {"probe": {"name": name, **entry}, "protocol": splits}, inputs, seed)
+            return Evaluation(name, f"probe/{name}", record, records, lambda: compute(entry))
+
+        yield make
+
+
+def _stored(path: Path, evaluation: Evaluation) -> dict[str, Any] | None:
+    """What stands at `path`, if this call would record the same: made by the same code, settings and seed from the very
+    features and clusters that are here now. A failure is tried again.
+    """
     try:
-        return found | {"CRA": centre_rank_agreement(x, z, clusters, classes)}
-    except GeometryError as problem:
-        return found | {"CRA_reason": str(problem)}  # an empty cluster has no centre: no number then
+        found = read_json(path)
+        records, result = dict(found["records"]), found["result"]
+        own = records.pop(evaluation.stage)
+    except (StageError, KeyError, TypeError):
+        return None  # not there, or not a record: made anew
+    same = own.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
+    return found if same and result.get("status") not in (None, "failed") else None
 
 
-def _spread(
-    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    from evaluation.similarity import rankme, uniformity
-
-    z = prepare(features, settings)[rows]
-    return {"uniformity": uniformity(z), "effective_rank": rankme(z)}
-
-
-def _similarity(
-    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    from evaluation.similarity import alignment, pair_similarity
-
-    views = tuple(prepare(features, {**settings, "features": f"view{v}_{settings['features']}"}) for v in (1, 2))
-    found = pair_similarity(prepare(features, settings)[rows], data.labels[rows], views)
-    return found | {"alignment": alignment(*views), "pairs_of_views": len(views[0])}
+def _result(evaluation: Evaluation) -> dict[str, Any]:
+    """{"status": "ok", ...}, or what kept the evaluation from being done: that must not cost any other its result."""
+    try:
+        found = {"status": "ok", **_finite(evaluation.compute())}
+        json.dumps(found, allow_nan=False)
+    except NonFinite as problem:
+        return {"status": "non_finite", "reason": str(problem)}
+    except (StageError, ValueError) as problem:
+        return {"status": "not_possible", "reason": " ".join(str(problem).split())}
+    except Exception as problem:
+        traceback.print_exc(file=sys.stderr)
+        return {"status": "failed", "reason": " ".join(f"{type(problem).__name__}: {problem}".split())}
+    return found
 
 
-def _downstream(
-    features: Features, data: Prepared, rows: np.ndarray, settings: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    from evaluation.downstream import downstream
-
-    return downstream(prepare(features, settings)[rows], data.labels[rows], settings)
-
-
-OF_SCORED_ROWS = {"geometry": _geometry, "spread": _spread, "similarity": _similarity, "downstream": _downstream}
+def _finite(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Without numbers that are not finite, which no table can show; `undefined` names them."""
+    undefined = [key for key, value in found.items() if isinstance(value, float) and not math.isfinite(value)]
+    kept = {key: value for key, value in found.items() if key not in undefined}
+    return kept | ({"undefined": undefined} if undefined else {})
 
 
 if __name__ == "__main__":

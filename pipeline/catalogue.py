@@ -1,21 +1,22 @@
-"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, evaluations, metrics, tables).
+"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, probes, metrics, tables).
 
 Configuration is data. It is read here once, checked against config/schemas/, and a name or key that does not exist is
 an error that offers the nearest one that does.
 """
 
-import difflib
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import yaml
 
-from pipeline.record import StageError
+from pipeline import wings
+from pipeline.naming import ConfigError, require, suggestion
+from pipeline.row_groups import expand
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
@@ -31,10 +32,6 @@ KINDS = {
     "probe": ("probes.yaml", "probe"),
     "metric": ("metrics.yaml", "metric"),
 }
-
-
-class ConfigError(StageError):
-    """A name, key or value in the configuration that cannot be."""
 
 
 def names(kind: str) -> list[str]:
@@ -53,7 +50,16 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         found, where = read_yaml(place)[name], f"{_short(place)}, {name}"
     else:
         found, where = read_yaml(place / f"{name}.yaml"), _short(place / f"{name}.yaml")
+    return _checked(kind, found, where)
+
+
+def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:
+    """An entry that its schema, and the file whose settings it holds, allow; a table with its row groups expanded."""
     check(found, KINDS[kind][1], where)
+    wings.check_entry(kind, found, where)
+    if kind == "table":
+        found = {**found, "rows": expand(found["rows"])}
+        check(found, KINDS[kind][1], where)
     return found
 
 
@@ -62,23 +68,8 @@ def entry_or_json(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     if text.lstrip().startswith("{"):
         given = json.loads(text)
         name = given.pop("name")
-        check(given, KINDS[kind][1], f"{kind} given as JSON")
-        return name, given
+        return name, _checked(kind, given, f"{kind} given as JSON")
     return text, entry(kind, text)
-
-
-def require(kind: str, name: str, known: Iterable[str]) -> None:
-    """Raise ConfigError, naming the nearest known name, unless `name` is known."""
-    known = list(known)
-    if name not in known:
-        raise ConfigError(f"unknown {kind} {name!r}; {suggestion(name, known)}")
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Words that name the nearest known name, or list all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(known) or 'none'}"
 
 
 def check(value: Any, schema: str, where: str) -> None:

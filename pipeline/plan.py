@@ -7,6 +7,7 @@ let it name results that a lost or bypassed workflow state left stale (pipeline/
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
+from pipeline.command import command_of
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
 from pipeline.runs import Run, Runs
@@ -22,14 +24,10 @@ from pipeline.tables import table_path, table_plan, table_runs
 
 
 class Plan:
-    """Everything that follows from a suite's configuration. Raises ConfigError before any job exists.
+    """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
 
-    `command`: how the user called the pipeline, without targets; messages that name a cure use it.
-    """
-
-    def __init__(self, config: dict[str, Any], command: str = "snakemake --cores all"):
+    def __init__(self, config: dict[str, Any]):
         self.config = config = {key: _typed(key, value) for key, value in config.items()}
-        self.command = command
         check_suite(config)
         self.results = config["results"]
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
@@ -67,15 +65,11 @@ class Plan:
         """The probes asked of a run, each as JSON with its name."""
         return [canonical_json(self.stages.probe(run, name).settings["probe"]) for name in self.runs.probes(run)]
 
-    def evaluate_code(self, run: Run) -> list[str]:
-        """Code of every metric and probe asked of a run: what makes the stage `evaluate` look again."""
-        scores = [self.stages.score(run, name).code for name in self.runs.assigners(run)]
-        return sorted({*scores, *(self.stages.probe(run, name).code for name in self.runs.probes(run))})
-
-    def evaluate_splits(self, run: Run) -> str:
-        """The part of the protocol that metrics and probes use, as JSON."""
-        protocol = catalogue.entry("protocol", run.protocol)
-        return canonical_json({key: protocol[key] for key in ("score", "seen", "probe") if key in protocol})
+    def evaluated(self, run: Run) -> str:
+        """Code and settings of every score and probe asked of a run, as JSON: what the job `evaluate` depends on."""
+        stages = {f"clustering/{name}": self.stages.score(run, name) for name in self.runs.assigners(run)}
+        stages |= {name: self.stages.probe(run, name) for name in self.runs.probes(run)}
+        return canonical_json({key: [stage.code, stage.settings] for key, stage in stages.items()})
 
     def table_path(self, name: str) -> str:
         """Path of a table's csv, without ending."""
@@ -133,7 +127,7 @@ class Plan:
             "BENCH_COMPILE": str(int(config["compile"])),
             "BENCH_STRICT": str(int(config["strict"])),
             "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
-            "BENCH_COMMAND": self.command,
+            "BENCH_COMMAND": os.environ.get("BENCH_COMMAND") or command_of(sys.argv),
         }
 
     # ---- plan files

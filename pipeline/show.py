@@ -80,8 +80,8 @@ def listing() -> list[str]:
     lines.append("suites:")
     for file in sorted((catalogue.CONFIG / "suites").glob("*.yaml")):
         lines.append(f"  {file.stem:<28} {_comment(file, ())}".rstrip())
-    for wing in wings.FOLDERS:
-        lines.append(f"algorithms in {wings.FOLDERS[wing]}: {', '.join(wings.wing_names(wing))}")
+    for wing, folder in wings.WINGS.items():
+        lines.append(f"algorithms in {folder}: {', '.join(wings.wing_names(wing))}")
     return lines
 
 

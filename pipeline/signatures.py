@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.catalogue import ConfigError, suggestion
+from pipeline.naming import ConfigError, suggestion
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Stages:
         """Clusters of one assigner -> clustering metrics."""
         protocol = catalogue.entry("protocol", run.protocol)
         splits = {"name": run.protocol} | {key: protocol[key] for key in ("score", "seen") if key in protocol}
-        roots = ("evaluation.evaluate", *(f"evaluation.metrics.{name}" for name in wings.wing_names("metrics")))
+        roots = ("evaluation.evaluate", *wings.wing_modules("metric"))
         return _stage("score", roots, {"protocol": splits}, {"clusters": self.assign(run, assigner).fingerprint}, None)
 
     @functools.cache  # noqa: B019

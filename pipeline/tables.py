@@ -6,6 +6,7 @@ from typing import Any
 from pipeline import catalogue
 from pipeline.catalogue import ConfigError
 from pipeline.runs import Row, Run, Table
+from pipeline.sources import sources
 from pipeline.stages import Stages
 
 
@@ -40,8 +41,9 @@ def _runs_of_row(stages: Stages, results: str, table: Table, row: Row) -> list[d
     return [
         {
             "folder": f"{results}/{run.path}",
-            "expected": {key: [stage.fingerprint, stage.code] for key, stage in stages.expected(run, row).items()},
             **run.__dict__,
+            "expected": {key: [stage.fingerprint, stage.code] for key, stage in stages.expected(run, row).items()},
+            "sources": sources(stages, results, run, row),
         }
         for run in stages.runs.of_row(table, row)
     ]

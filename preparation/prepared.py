@@ -154,6 +154,16 @@ def open_prepared(folder: str | Path, verify: bool = True) -> Prepared:
     return Prepared(folder, card, arrays["images.npy"], arrays["labels.npy"])
 
 
+def check_made_from(data: Prepared, records: Mapping[str, Any], path: str | Path) -> None:
+    """Raise DataError unless the records of the file at `path` say that it was made from this data."""
+    made, held = records["prepare"]["fingerprint"], data.card["record"]["fingerprint"]
+    if made != held:
+        raise DataError(
+            f"{path} was made from data {made}, {data.folder} holds {held}: make it again from this data, or prepare "
+            "the data it was made from"
+        )
+
+
 def _counts(labels: np.ndarray, classes: int) -> list[int]:
     """Images of each class."""
     found = np.bincount(labels[labels >= 0], minlength=classes) if labels.ndim == 1 else (labels == 1).sum(0)

@@ -5,6 +5,8 @@ the mean over seeds with the sample standard deviation (n - 1) and n. A result w
 stale: it is named and left out, never printed.
 """
 
+import os
+import shlex
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +16,20 @@ from typing import Any
 from pipeline.record import read_json
 
 NOT_RUN, STALE = "not run", "stale"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a run's result is not printed."""
+
+    folder: str
+    kind: str  # "not run", "stale", "diverged", or the status that its record gives
+    reason: str  # in words, without the folder
+    stage: str = ""  # the first whose record differs from the plan
+    outputs: tuple[str, ...] = ()  # what to make anew so that it can be printed; nothing where that would not help
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.reason}"
 
 
 @dataclass
@@ -79,13 +95,13 @@ class Table:
     metrics: dict[str, dict[str, Any]]
     rows: list[Row]
     note: str
-    problems: list[str]  # stale and diverged runs, named
+    problems: list[Problem]  # one for every run that is not printed
     verdicts: bool = False  # whether the table compares with the paper cell by cell
 
 
 def build(plan: Mapping[str, Any]) -> Table:
-    """Read the runs' metrics.json files and fill the table that `plan` (pipeline/plan.py, table_plan) describes."""
-    problems: list[str] = []
+    """Read the runs' files metrics/*.json and fill the table that `plan` (pipeline/plan.py, table_plan) describes."""
+    problems: list[Problem] = []
     reported = _reported(plan["reported"])
     datasets = list(plan["datasets"].values())
     renamed = {name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values()}
@@ -115,10 +131,9 @@ def _row(
     plan: Mapping[str, Any],
     reported: Mapping[tuple, dict[str, str]],
     datasets: Iterable[str],
-    problems: list[str],
+    problems: list[Problem],
 ) -> Row:
-    source = spec.get("assigner") or spec.get("evaluation") or ""
-    key = f"clustering/{source}{'@seen' if spec.get('seen') else ''}" if "assigner" in spec else source
+    source = spec.get("assigner") or spec.get("probe") or ""
     kind = "clustering" if "assigner" in spec else source
     row = Row(spec["label"], spec.get("recipe", ""), source, kind, plan["protocols"].get(protocol, ""))
     row.control = bool(spec.get("control"))
@@ -132,19 +147,19 @@ def _row(
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     for run in runs:
         dataset = plan["datasets"][run["dataset"]]
-        found, problem = _read_run(run, key)
-        if problem:
-            problems.append(problem)
-            said.setdefault((dataset, problem.split(": ", 1)[1].split(";")[0]), []).append(run["seed"])
+        read = _read_run(run, spec)
+        if isinstance(read, Problem):
+            problems.append(read)
+            said.setdefault((dataset, read.reason), []).append(run["seed"])
             continue
+        result, row.fitted_on = read
         for metric, facts in plan["metrics"].items():
-            if metric in found["result"] and metric in spec.get("metrics", plan["metrics"]):
-                row.cells[dataset, metric].values.append(found["result"][metric] * facts["scale"])
-        row.fitted_on = found["fitted_on"]
-        if found["result"].get("degenerate"):
-            what = f"degenerate, {found['result']['occupied_clusters']} clusters occupied"
+            if metric in result and metric in spec.get("metrics", plan["metrics"]):
+                row.cells[dataset, metric].values.append(result[metric] * facts["scale"])
+        if result.get("degenerate"):
+            what = f"degenerate, {result['occupied_clusters']} clusters occupied"
             said.setdefault((dataset, what), []).append(run["seed"])
-        if "TEST" in found["result"].get("selection", ""):
+        if result.get("selected_on_test"):
             row.notes.append("selected on test labels")
     for (dataset, what), seeds in said.items():
         row.notes.append(f"{dataset} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
@@ -152,35 +167,65 @@ def _row(
     return row
 
 
-def _read_run(run: Mapping[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """({"result", "fitted_on"}, "") of one run, or ({}, "folder: what is wrong; cure")."""
-    folder = run["folder"]
-    if not Path(folder, "metrics.json").is_file():
-        return {}, f"{folder}: {NOT_RUN}; ask snakemake for it"
-    stored = read_json(Path(folder, "metrics.json"))
+def _read_run(run: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[dict[str, Any], str] | Problem:
+    """(result, splits it was fitted on) of a run for one row, or what keeps it from being printed."""
+    folder, key = run["folder"], f"clustering/{spec['assigner']}" if "assigner" in spec else spec["probe"]
+    path = Path(folder, "metrics", f"{key}.json")
+    if not path.is_file():
+        return Problem(folder, NOT_RUN, NOT_RUN, outputs=_to_mend(run))
+    stored = read_json(path)
+    records, result = stored["records"], stored["result"]
     for stage, (fingerprint, code) in run["expected"].items():
-        record = stored["records"].get(stage)
+        record = records.get(stage)
         if record is None or record["fingerprint"] != fingerprint:
             why = (
                 "was never recorded"
                 if record is None
                 else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
             )
-            cure = f"delete {folder} and run snakemake again" if stage != "prepare" else "delete the prepared data set"
-            return {}, f"{folder}: {STALE}, stage {stage} {why}; {cure}"
-    train = stored["records"]["train"]
+            return Problem(folder, STALE, f"{STALE}, stage {stage} {why}", stage, _to_mend(run))
+    train = records["train"]
     if train["status"] == "diverged":
         where = train["diverged"]
-        return {}, f"{folder}: diverged in epoch {where['epoch']}, term {where['term']}"
-    result = stored["results"].get(key, {"status": NOT_RUN})
+        return Problem(folder, "diverged", f"diverged in epoch {where['epoch']}, term {where['term']}")
     if result["status"] != "ok":
-        return {}, f"{folder}: {result['status']}; {result.get('reason', '')}"
-    if (assign := stored["records"].get(f"assign/{key.partition('/')[2].removesuffix('@seen')}")) is not None:
-        fitted = "+".join(assign["settings"]["protocol"]["fit"])
-    else:
-        fitted = "+".join(stored["records"]["evaluate"]["settings"]["protocol"]["probe"]["train"])
+        said = result["status"].replace("_", " ")
+        reason = f"{said}: {result['reason']}" if result.get("reason") else said
+        return Problem(folder, said, reason, outputs=_to_mend(run) if said == "failed" else ())
+    if spec.get("seen"):
+        result = result.get("seen", {})
+    fitted = records[f"assign/{spec['assigner']}"] if "assigner" in spec else records[f"probe/{key}"]
+    splits = fitted["settings"]["protocol"]
     # Of this run alone: what its base took stands in the base's own row.
-    return {"result": {"training_seconds": train["training_seconds"], **result}, "fitted_on": fitted}, ""
+    result = {"training_seconds": train["training_seconds"], **result}
+    return result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"])
+
+
+def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The most upstream of a row's files whose record is missing or differs from the plan, and every such data set (a
+    base may have another); if all are as they should be, the last one.
+    """
+    sources, data, first = run.get("sources", []), [], []
+    for source in sources:
+        path = Path(source["record"])
+        stored = read_json(path) if path.is_file() else {}
+        # A data card holds one record, a run's files one for every stage.
+        record = stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}
+        if record.get("fingerprint") != source["fingerprint"]:
+            (data if source["stage"] == "prepare" else first).append(source["output"])
+    return tuple([*data, *first[:1]] or [source["output"] for source in sources[-1:]])
+
+
+def command_to_mend(problems: Iterable[Problem], csv: str) -> str:
+    """One command that makes every stale, missing or failed result of a table anew; empty where none would help.
+
+    BENCH_COMMAND is how the pipeline was called (pipeline/command.py).
+    """
+    files = sorted({output for problem in problems for output in problem.outputs})
+    if not files:
+        return ""
+    command = os.environ.get("BENCH_COMMAND") or "snakemake --cores all"
+    return f"{command} {shlex.quote(csv)} --forcerun {shlex.join(files)}"
 
 
 def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.record import StageError, read_json, run_stage, whole
 from report.layouts import to_csv, to_markdown, to_tex
-from report.tables import build
+from report.tables import build, command_to_mend
 
 
 def main() -> None:
@@ -21,6 +21,8 @@ def main() -> None:
     table = build(read_json(given.plan))
     for problem in table.problems:
         print(f"warning: {problem}", file=sys.stderr)
+    if command := command_to_mend(table.problems, given.out):
+        print(f"warning: to make what is stale or missing anew:\n{command}", file=sys.stderr)
     if table.problems and given.strict:
         raise StageError(f"{given.out}: {len(table.problems)} runs cannot be printed (named above), and strict is set")
     out = Path(given.out)

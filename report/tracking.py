@@ -100,17 +100,19 @@ def _mirror(client: Any, experiment: str, mirrored: dict, key: str, content: dic
 
 
 def _content(folder: Path) -> dict[str, Any]:
-    """What the files of one run say: records, results, history."""
-    metrics = folder / "metrics.json"
-    stored = read_json(metrics if metrics.is_file() else folder / "train.json")
+    """What the files of one run say: records, results of what its index names, history."""
+    index = folder / "metrics.json"
+    records = dict(read_json(folder / "train.json")["records"])
+    results: dict[str, Any] = {}
+    for key in read_json(index)["evaluations"] if index.is_file() else ():
+        stored = read_json(folder / "metrics" / f"{key}.json")
+        records |= stored["records"]
+        results[key] = stored["result"]
+        if "seen" in stored["result"]:
+            results[f"{key}@seen"] = stored["result"]["seen"]
     with open(folder / "history.csv", encoding="utf-8", newline="") as file:
         history = list(csv.DictReader(file))
-    return {
-        "folder": str(folder),
-        "records": stored["records"],
-        "results": stored.get("results", {}),
-        "history": history,
-    }
+    return {"folder": str(folder), "records": records, "results": results, "history": history}
 
 
 def _log_run(client: Any, run_id: str, content: Mapping[str, Any]) -> None:
@@ -131,10 +133,10 @@ def _log_run(client: Any, run_id: str, content: Mapping[str, Any]) -> None:
         for name, value in row.items()
         if name != "epoch" and value
     ]
-    for evaluation, result in content["results"].items():
+    for key, result in content["results"].items():
         for name, value in result.items():
             if isinstance(value, int | float) and math.isfinite(value):
-                points.append(Metric(f"{evaluation}/{name}", float(value), ended, 0))
+                points.append(Metric(f"{key}/{name}", float(value), ended, 0))
     for start in range(0, len(params), 100):
         client.log_batch(run_id, params=params[start : start + 100], tags=tags if start == 0 else ())
     for start in range(0, len(points), BATCH):
@@ -142,6 +144,10 @@ def _log_run(client: Any, run_id: str, content: Mapping[str, Any]) -> None:
     for path in sorted(Path(content["folder"]).glob("*")):
         if path.name in ("train.json", "metrics.json", "history.csv"):
             client.log_artifact(run_id, str(path))
+    for key in content["results"]:
+        path = Path(content["folder"], "metrics", f"{key}.json")
+        if path.is_file():
+            client.log_artifact(run_id, str(path), artifact_path=f"metrics/{key}".rpartition("/")[0])
 
 
 def _log_suite(client: Any, run_id: str, tables: Iterable[Path], results: str) -> None:

@@ -1,4 +1,5 @@
-# Features and clusters -> metrics. All evaluations of one run share one process.
+# Features and clusters -> metrics/*.json, one record per assigner and per probe, computed in one process where they are not
+# valid already, and their index. The records lie outside the outputs: Snakemake deletes those before a rerun.
 rule evaluate:
     input:
         data=PREPARED,
@@ -17,9 +18,8 @@ rule evaluate:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.evaluate_code(plan.run(w)),
+        evaluated=lambda w: plan.evaluated(plan.run(w)),
         probes=lambda w: plan.probe_settings(plan.run(w)),
-        splits=lambda w: plan.evaluate_splits(plan.run(w)),
         data=lambda w, input: dirname(input.data[0]),
     shell:
         "python -m evaluation.evaluate --data {params.data:q} --features {input.features:q} --clusters {input.clusters:q}"

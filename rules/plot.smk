@@ -18,5 +18,5 @@ rule plot:
         runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
         data=lambda w, input: dirname(input.data[0]),
     shell:
-        "python -m report.plot --figure {params.figure:q} --data {params.data:q} --runs {params.runs:q} --out {output:q}"
-        " > {log:q} 2>&1"
+        "python -m report.plot --figure {params.figure:q} --data {params.data:q} --runs {params.runs:q}"
+        " --out {output:q} > {log:q} 2>&1"

@@ -15,7 +15,7 @@ from torch import Tensor
 from methods.blocks.distributed import rank, world
 from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, read_json, run_stage, whole, write_json
-from preparation.prepared import DataError, Prepared, open_prepared
+from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.augmentation import Augment, normalisation
 from training.feed import training_feed
 from training.seeds import derive
@@ -34,11 +34,7 @@ def main() -> None:
     given = parser.parse_args()
     records = read_json(Path(given.model).with_name("train.json"))["records"]
     data = open_prepared(given.data)
-    if data.card["record"]["fingerprint"] != records["prepare"]["fingerprint"]:
-        raise DataError(
-            f"{given.model} was trained on data {records['prepare']['fingerprint']}, {given.data} holds "
-            f"{data.card['record']['fingerprint']}: train again, or prepare the data it was trained on"
-        )
+    check_made_from(data, records, given.model)
     recipe = records["train"]["settings"]["recipe"]
     record = Record(
         "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}

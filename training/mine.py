@@ -17,7 +17,7 @@ from torch import Tensor
 
 from methods.blocks.products import factor, product
 from pipeline.record import Record, StageError, read_json, run_stage, whole, write_json
-from preparation.prepared import DataError, open_prepared
+from preparation.prepared import check_made_from, open_prepared
 
 BLOCK = 1 << 26  # similarities held at a time
 
@@ -33,11 +33,7 @@ def main() -> None:
     given = parser.parse_args()
     data = open_prepared(given.data)
     records = read_json(Path(given.features).with_name("features.json"))["records"]
-    if data.card["record"]["fingerprint"] != records["prepare"]["fingerprint"]:
-        raise DataError(
-            f"{given.features} was made from data {records['prepare']['fingerprint']}, {given.data} holds "
-            f"{data.card['record']['fingerprint']}: mine the features of this data"
-        )
+    check_made_from(data, records, given.features)
     settings = {"array": given.array, "count": given.count, "splits": given.splits}
     record = Record("mine", ("training.mine",), settings, {"features": records["embed"]["fingerprint"]})
     rows = data.rows(given.splits)

@@ -8,13 +8,14 @@ from scipy.stats import chisquare, ks_2samp
 from torchvision.transforms import RandomResizedCrop
 
 from pipeline import catalogue
+from pipeline.record import StageError
 from training import augmentation as augment
 from training import strong
 from training.augmentation import Augment
 
 NORMALISATION = {"mean": [0.5], "std": [0.25]}
 DRAWS = 2000
-PRESETS = [path.stem for path in (catalogue.CONFIG / "recipes" / "fragments").glob("augment_*.yaml")]
+PRESETS = catalogue.names("augmentation")
 
 
 def generator(seed=0):
@@ -107,7 +108,7 @@ def test_probabilities(name):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (1, 28), (3, 32), (3, 96), (3, 224)])
 def test_presets_on_every_size(preset, channels, side):
-    operations = catalogue.read_yaml(catalogue.CONFIG / "recipes" / "fragments" / f"{preset}.yaml")["augmentation"]
+    operations = catalogue.entry("augmentation", preset)
     augmentation = Augment(operations, NORMALISATION)
     x = images(9, channels, side)
     before = x.clone()
@@ -124,24 +125,42 @@ def test_presets_on_every_size(preset, channels, side):
     assert len({image.numpy().tobytes() for image in twins}) > 1  # equal images get different parameters
 
 
-def test_a_batch_of_one_and_switched_off_operations():
+def test_a_batch_of_one_and_no_operations():
     x = images(1)
-    plain = Augment({"crop": None, "flip": None}, NORMALISATION)(x, generator())
+    plain = Augment({}, NORMALISATION)(x, generator())
     torch.testing.assert_close(plain, (x / 255 - 0.5) / 0.25)
     whole = Augment({"crop": {"scale": [1, 1], "ratio": [1, 1]}}, NORMALISATION)(x, generator())
     torch.testing.assert_close(whole, plain, atol=1e-5, rtol=0)
 
 
 def test_every_operation_can_be_named_in_a_recipe():
-    schema = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "recipe.yaml")
-    assert set(schema["properties"]["augmentation"]["properties"]) == set(augment.OPERATIONS)
+    schema = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "augmentation.yaml")
+    assert set(schema["properties"]) == {*augment.OPERATIONS, "views"}
+    assert set(schema["$defs"]["operations"]["properties"]) == set(augment.OPERATIONS)
+
+
+def test_views_of_a_pair_have_their_own_operations():
+    """BYOL's second view alone is solarised; what both share is drawn anew for each."""
+    pair = {
+        "solarise": {"threshold": 0.0, "probability": 0.0},
+        "views": [{}, {"solarise": {"threshold": 0.0, "probability": 1.0}}],
+    }
+    x = images(4)
+    plain, inverted = Augment(pair, NORMALISATION).views(x, 2, generator())
+    torch.testing.assert_close(plain, (x / 255 - 0.5) / 0.25)
+    torch.testing.assert_close(inverted, ((1 - x / 255) - 0.5) / 0.25)
+    with pytest.raises(StageError, match="3 views asked of an augmentation that describes 2"):
+        Augment(pair, NORMALISATION).views(x, 3, generator())
+    crop, rest = Augment({"crop": {"scale": [1, 1], "ratio": [1, 1]}, **pair}, NORMALISATION).without_crop()
+    assert crop == {"scale": [1, 1], "ratio": [1, 1]}
+    torch.testing.assert_close(rest.views(x, 2, generator())[1], inverted)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_cpu_and_gpu_agree(preset):
-    operations = catalogue.read_yaml(catalogue.CONFIG / "recipes" / "fragments" / f"{preset}.yaml")["augmentation"]
+    operations = catalogue.entry("augmentation", preset)
     augmentation, x = Augment(operations, NORMALISATION), images(64)
     here, there = augmentation(x, generator(1)), augmentation(x.cuda(), generator(1)).cpu()
     # Threshold operations (solarise, posterise, equalise) may flip single pixels on the last bit.

@@ -171,14 +171,14 @@ def trained(folder, settings, state):
     from methods.method import DataFacts, build_method
     from preparation.prepared import open_prepared
     from training.feed import training_feed
-    from training.loop import train
+    from training.loop import TrainingData, train
 
     data = open_prepared(folder)
     fabric = Fabric(accelerator="cpu", devices=1, plugins=[LightningEnvironment()])
     images = training_feed(data, np.arange(200), None, fabric.device)
     torch.manual_seed(0)
     method = build_method(settings, DataFacts(10, (8, 8, 1), 200))
-    outcome = train(fabric, method, settings, images, data.card["normalisation"], 5, state, 0)
+    outcome = train(fabric, method, settings, TrainingData(images, data.card["normalisation"]), 5, state, 0)
     history = [{k: v for k, v in row.items() if k not in TIMING} for row in outcome.history]
     return {key: value for key, value in method.state_dict().items() if isinstance(value, torch.Tensor)}, history
 

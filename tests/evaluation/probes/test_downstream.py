@@ -1,17 +1,18 @@
 import numpy as np
 import pytest
 
-from evaluation.downstream import DownstreamError, classifiers, downstream
-from tests.evaluation.test_assigners import blobs
+from evaluation.probe import ProbeError
+from evaluation.probes.downstream import classifiers
+from tests.evaluation.samples import blobs, probe
 
 
 @pytest.mark.parametrize("era", ["current", "0.21"])
 def test_four_classifiers_on_an_embedding(era):
     x, y = blobs(rows=150)
-    found = downstream(x, y, {"era": era, "splits": 2})
+    found = probe("downstream", x, y, era=era, splits=2)
     assert all(found[name] > 0.95 for name in ("MLP", "RFC", "SVM", "LR"))
-    assert found == downstream(x, y, {"era": era, "splits": 2})
-    noise = downstream(np.random.default_rng(0).normal(size=x.shape), y, {"era": era, "splits": 2})
+    assert found == probe("downstream", x, y, era=era, splits=2)
+    noise = probe("downstream", np.random.default_rng(0).normal(size=x.shape), y, era=era, splits=2)
     assert all(noise[name] < 0.6 for name in ("MLP", "RFC", "SVM", "LR"))
 
 
@@ -24,5 +25,5 @@ def test_eras_differ_where_the_defaults_did():
 
 def test_too_few_rows_are_refused():
     x, y = blobs(rows=16)
-    with pytest.raises(DownstreamError, match="16 rows of 4 classes are too few"):
-        downstream(x, y, {"era": "current", "splits": 1})
+    with pytest.raises(ProbeError, match="16 rows of 4 classes are too few"):
+        probe("downstream", x, y, splits=1)

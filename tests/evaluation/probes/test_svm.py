@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from evaluation.svm import GOYAL_COSTS, interpolated_ap, low_shot_svm, one_against_rest, voc07_svm
-from pipeline import catalogue
+from evaluation.probe import ProbeError
+from evaluation.probes.low_shot_svm import GOYAL_COSTS
+from evaluation.svm import interpolated_ap, one_against_rest
+from tests.evaluation.samples import probe
 
 
 def by_loops(present, scores):
@@ -44,33 +46,46 @@ def objects(rows, seed):
     return x.astype(np.float32), np.where(there, np.where(generator.random((rows, 4)) < 0.2, 0, 1), -1)
 
 
+def machines(name, train, test, seed=0, **changes):
+    """A probe on training and test objects that lie one after the other."""
+    x, y = (np.concatenate(parts) for parts in zip(train, test, strict=True))
+    count = len(train[0])
+    return probe(name, x, y, range(count), range(count, len(x)), seed, **changes)
+
+
 def test_difficult_objects_count_as_absent_or_not_at_all():
     train, test = objects(300, 0), objects(200, 1)
-    settings = catalogue.entry("evaluation", "voc07_svm")
-    dropped = voc07_svm(train, test, settings | {"difficult": "drop"}, 0)["mAP"]
-    negative = voc07_svm(train, test, settings, 0)["mAP"]
+    dropped = machines("voc07_svm", train, test, difficult="drop")["mAP"]
+    negative = machines("voc07_svm", train, test)["mAP"]
     assert dropped > 0.98
     assert negative < dropped - 0.05  # objects that are there but count as absent cost precision
 
 
+def test_classes_that_are_nowhere_absent_have_no_precision():
+    x, y = objects(40, 0)
+    with pytest.raises(ProbeError, match="no class is both present and absent in 40 training rows"):
+        machines("voc07_svm", (x, np.ones_like(y)), objects(20, 1))
+
+
 @pytest.mark.parametrize("name", ["lowshot_svm", "lowshot_svm_goyal", "lowshot_svm_goyal_faithful"])
 def test_more_shots_help_and_draws_repeat(name):
-    settings = catalogue.entry("evaluation", name) | {"shots": [1, 8], "draws": 3, "negatives": 60}
+    changes = {"shots": [1, 8], "draws": 3} | ({"negatives": 60} if "goyal" in name else {})
     train, test = objects(150, 0), objects(150, 1)
-    found = low_shot_svm(train, test, settings, 3)
+    found = machines(name, train, test, 3, **changes)
     assert found["mAP@8"] > found["mAP@1"] > 0.25
     assert found["mAP@8_std"] < 0.2
-    assert found == low_shot_svm(train, test, settings, 3)
-    assert ("TEST" in found.get("selection", "")) == name.endswith("faithful")
+    assert found == machines(name, train, test, 3, **changes)
+    assert found.get("selected_on_test", False) == name.endswith("faithful")
 
 
 def test_goyals_costs_are_chosen_without_test_labels():
-    settings = catalogue.entry("evaluation", "lowshot_svm_goyal") | {"shots": [2], "draws": 1, "negatives": 40}
+    changes = {"shots": [2], "draws": 1, "negatives": 40}
     (x, y), (x_test, y_test) = objects(120, 0), objects(100, 1)
-    honest = low_shot_svm((x, y), (x_test, y_test), settings, 0)
+    honest = machines("lowshot_svm_goyal", (x, y), (x_test, y_test), **changes)
     # The order of precision of all costs on the test set plays no part: a test set of two rows fits the same machines.
-    few = low_shot_svm((x, y), (x_test[:2], y_test[:2]), settings, 0)
+    few = machines("lowshot_svm_goyal", (x, y), (x_test[:2], y_test[:2]), **changes)
     assert honest["selection"] == few["selection"] == "cost by mean AP on training images outside the draw"
+    assert not honest["selected_on_test"]
     assert len(GOYAL_COSTS) == 26
 
 

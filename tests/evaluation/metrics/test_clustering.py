@@ -5,15 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.clustering import (
-    MetricError,
-    accuracy,
-    class_accuracies,
-    clustering_metrics,
-    majority_accuracy,
-    matched_confusion,
-)
+from evaluation.confusion import class_accuracies, matched_confusion
 from evaluation.geometry import geometry
+from evaluation.metric import MetricError, clustering_metrics
+from evaluation.metrics.accuracy import accuracy, majority_accuracy
 from pipeline import catalogue
 
 Y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
@@ -148,7 +143,7 @@ def test_table_metrics_exist():
         "same_class",
         "different_class",
     }
-    produced |= {f"mAP@{k}" for k in catalogue.entry("evaluation", "lowshot_svm")["shots"]}
+    produced |= {f"mAP@{k}" for k in catalogue.entry("probe", "lowshot_svm")["shots"]}
     assert set(catalogue.names("metric")) <= produced
 
 

@@ -1,8 +1,8 @@
-"""Downstream: four ordinary classifiers on a frozen embedding, as DCRL scores it (Tables 4 and A3)."""
+"""Four ordinary classifiers on a frozen embedding, as DCRL scores it (Tables 4 and A3)."""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,34 +14,38 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 
-from pipeline.record import StageError
+from evaluation.probe import ProbeError, Task
 
 
-class DownstreamError(StageError):
-    """Too few rows to split."""
+@dataclass(frozen=True)
+class Settings:
+    features: Literal["h", "z", "p", "zc", "zn"]
+    normalise: bool  # unit rows
+    era: Literal["current", "0.21"]  # whose defaults the classifiers have
+    splits: int  # random 80/20 splits
 
 
-def downstream(x: np.ndarray, labels: np.ndarray, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Mean accuracy of MLP, RFC, SVM and LR over `splits` stratified 80/20 splits of x [N, d], seeds 0, 1, ...
+def downstream(task: Task) -> dict[str, Any]:
+    """Mean accuracy of MLP, RFC, SVM and LR over `splits` stratified 80/20 splits of the scored rows, seeds 0, 1, ...
 
     Everything at scikit-learn's defaults: of the installed version (`era` "current"), or of 0.21, with which the
     paper's numbers were made (10 trees, gamma 1/d, liblinear one against the rest).
     """
+    x, labels = task.array()[task.scored], task.labels[task.scored]
     if len(np.unique(labels)) > len(labels) // 5 or np.unique(labels, return_counts=True)[1].min() < 2:
-        raise DownstreamError(
+        raise ProbeError(
             f"{len(labels)} rows of {len(np.unique(labels))} classes are too few for stratified 80/20 splits: each "
             "part needs every class; score more rows"
         )
     accuracies: dict[str, list[float]] = {}
-    for seed in range(settings["splits"]):
+    for seed in range(task.settings.splits):
         parts = train_test_split(x, labels, test_size=0.2, stratify=labels, random_state=seed)
         train, test, y_train, y_test = parts
-        for name, model in classifiers(settings["era"], seed).items():
+        for name, model in classifiers(task.settings.era, seed).items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the defaults' iteration limits are the protocol
-                accuracies.setdefault(name, []).append(
-                    float((model.fit(train, y_train).predict(test) == y_test).mean())
-                )
+                predicted = model.fit(train, y_train).predict(test)
+            accuracies.setdefault(name, []).append(float((predicted == y_test).mean()))
     result: dict[str, Any] = {name: float(np.mean(values)) for name, values in accuracies.items()}
     result |= {f"{name}_std": float(np.std(values, ddof=1)) for name, values in accuracies.items() if len(values) > 1}
     return result | {"n": len(x)}
@@ -62,3 +66,6 @@ def classifiers(era: str, seed: int) -> dict[str, ClassifierMixin]:
         "SVM": SVC(),
         "LR": LogisticRegression(),
     }
+
+
+PROBE = downstream

@@ -1,0 +1,39 @@
+"""K-means with restarts on the chosen features, L2-normalised or raw."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluation.assigner import Assigner
+from evaluation.centroids import fit_kmeans, predict_kmeans
+from evaluation.features import Features, prepare
+
+
+@dataclass(frozen=True)
+class Settings:
+    features: Literal["h", "z", "p"]
+    normalise: bool = False  # unit rows
+    clusters: int | Literal["classes"] = "classes"
+    n_init: int = 1  # restarts; the lowest inertia wins
+    init: Literal["random", "k-means++"] = "random"
+    max_iter: int = 300
+    finalists: int | None = None  # restarts that are finished after a race; none: all
+
+
+class KMeansAssigner(Assigner):
+    """The lowest inertia of `n_init` starts; other rows go to the nearest centre."""
+
+    def fit(self, features: Features, seed: int) -> None:
+        own = self.settings
+        x = prepare(features, own.features, own.normalise)
+        self.model = fit_kmeans(x, self.clusters, seed, own.n_init, own.init, own.max_iter, own.finalists)
+
+    def predict(self, features: Features) -> np.ndarray:
+        return predict_kmeans(self.model, prepare(features, self.settings.features, self.settings.normalise))
+
+    def facts(self) -> dict[str, Any]:
+        return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}
+
+
+ASSIGNER = KMeansAssigner

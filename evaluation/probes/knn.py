@@ -1,0 +1,48 @@
+"""k-nearest-neighbour classifier on frozen features; the bank is the probe's training rows."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from evaluation.predictions import prediction_scores
+from evaluation.probe import ProbeError, Task
+from methods.blocks.products import factor, product
+
+
+@dataclass(frozen=True)
+class Settings:
+    features: Literal["h", "z", "p", "zc", "zn"]
+    normalise: bool  # unit rows: the dot product is the cosine then
+    k: int
+    distance: Literal["cosine", "euclidean"] = "cosine"  # euclidean: one vote for each neighbour
+    temperature: float | None = None  # of cosine votes
+
+
+def knn(task: Task) -> dict[str, Any]:
+    """Dot product (cosine of unit rows), votes weighted exp(s / temperature); with `distance: euclidean` the nearest
+    rows, one vote each, as scikit-learn's.
+
+    `k` larger than the bank is clipped to it and recorded as `k_used`. Equal votes go to the smaller class id.
+    """
+    own = task.settings
+    if own.distance == "cosine" and own.temperature is None:
+        raise ProbeError("votes by cosine need a temperature; set it in config/probes.yaml, or distance: euclidean")
+    (bank, y), (x, y_test) = task.labelled()
+    k = min(own.k, len(bank))
+    bank, labels, classes = torch.from_numpy(bank), torch.from_numpy(y), int(y.max()) + 1
+    euclidean = own.distance == "euclidean"
+    # Nearest by |x - b|^2 is largest by x.b - |b|^2 / 2.
+    offset = bank.square().sum(1) / 2 if euclidean else torch.zeros(len(bank))
+    predicted = []
+    for start in range(0, len(x), 1024):
+        part = factor(torch.from_numpy(x[start : start + 1024]))
+        similarity, neighbour = product(part, bank, -offset).topk(k, dim=1)
+        weight = torch.ones_like(similarity) if euclidean else similarity.double() / own.temperature
+        votes = torch.zeros(len(similarity), classes, dtype=torch.float64)
+        votes.scatter_add_(1, labels[neighbour], weight.double() if euclidean else weight.exp())
+        predicted.append(votes.argmax(1))
+    return prediction_scores(y_test, torch.cat(predicted).numpy()) | {"k_used": k, "trained_on": len(bank)}
+
+
+PROBE = knn

@@ -1,0 +1,113 @@
+"""Linear classifier on frozen features, trained as its settings say.
+
+Features are those of clean images: papers that train on augmented crops name theirs in docs/methods.md.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.model_selection import train_test_split
+from torch import Tensor
+
+from evaluation.predictions import prediction_scores
+from evaluation.probe import Task
+
+SELECTED = {"last": "last epoch", "holdout": "best on a tenth of the training rows", "test": "best on TEST labels"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    features: Literal["h", "z", "p", "zc", "zn"]
+    normalise: bool  # unit rows
+    standardise: bool  # zero mean and unit variance by the training rows
+    optimiser: Literal["sgd", "adam", "lars"]
+    lr: float
+    weight_decay: float
+    schedule: Literal["constant", "cosine", "step"]
+    epochs: int
+    batch_size: int
+    shuffle: bool
+    select: Literal["last", "holdout", "test"]  # the epoch that is reported
+    momentum: float | None = None  # of sgd and lars
+    milestones: list[int] | None = None  # epochs at which a step schedule falls
+    gamma: float | None = None  # what it falls by
+    patience: int | None = None  # epochs without a better one after which a selection ends
+
+
+def linear(task: Task) -> dict[str, Any]:
+    """`select` names the epoch that is reported: "last"; "holdout", the best on a stratified tenth of the training
+    rows; or "test", the best on the test rows: MIX'EM's released protocol, which selects on test labels and says so.
+    """
+    own = task.settings
+    (x, y), (x_test, y_test) = task.labelled()
+    trained_on = len(x)
+    if own.standardise:
+        mean, std = x.mean(0), x.std(0)
+        std[std == 0] = 1
+        x, x_test = (x - mean) / std, (x_test - mean) / std
+    if own.select == "holdout":
+        x, x_watch, y, y_watch = train_test_split(x, y, test_size=0.1, stratify=y, random_state=task.seed)
+    else:
+        x_watch, y_watch = x_test, y_test
+    generator = torch.Generator().manual_seed(task.seed)
+    x, y, x_test, x_watch = (torch.from_numpy(np.ascontiguousarray(a)) for a in (x, y, x_test, x_watch))
+    layer = torch.nn.Linear(x.shape[1], int(max(y.max(), y_test.max())) + 1)
+    with torch.no_grad():
+        layer.weight.normal_(0, 0.01, generator=generator)
+        layer.bias.zero_()
+    optimiser = _optimiser(layer, own)
+    best, patience, predicted, epoch_used = -1.0, 0, None, own.epochs
+    for epoch in range(own.epochs):
+        optimiser.param_groups[0]["lr"] = _rate(epoch, own)
+        order = torch.randperm(len(x), generator=generator) if own.shuffle else torch.arange(len(x))
+        for rows in order.split(own.batch_size):
+            optimiser.zero_grad()
+            F.cross_entropy(layer(x[rows]), y[rows]).backward()
+            optimiser.step()
+        if own.select != "last":
+            watched = float((_predict(layer, x_watch) == y_watch).mean())
+            patience += 1
+            if watched > best:
+                best, patience, epoch_used = watched, 0, epoch + 1
+                predicted = _predict(layer, x_test)
+            elif own.patience is not None and patience >= own.patience:
+                break
+    if predicted is None:
+        predicted = _predict(layer, x_test)
+    return prediction_scores(y_test, predicted) | {
+        "epoch": epoch_used,
+        "selection": SELECTED[own.select],
+        "selected_on_test": own.select == "test",
+        "trained_on": trained_on,
+    }
+
+
+def _optimiser(layer: torch.nn.Linear, own: Settings) -> torch.optim.Optimizer:
+    if own.optimiser == "lars":
+        from lightly.utils.lars import LARS  # slow to import, and needed by few probes
+
+        return LARS(layer.parameters(), own.lr, own.momentum or 0, weight_decay=own.weight_decay)
+    if own.optimiser == "sgd":
+        return torch.optim.SGD(layer.parameters(), own.lr, own.momentum or 0, weight_decay=own.weight_decay)
+    return torch.optim.Adam(layer.parameters(), own.lr, weight_decay=own.weight_decay)
+
+
+def _rate(epoch: int, own: Settings) -> float:
+    """Learning rate of an epoch, counted from 0."""
+    if own.schedule == "cosine":
+        return own.lr * 0.5 * (1 + np.cos(np.pi * epoch / own.epochs))
+    if own.schedule == "step":
+        passed = sum(epoch >= milestone for milestone in own.milestones or ())
+        return own.lr * (own.gamma or 1) ** passed
+    return own.lr
+
+
+def _predict(layer: torch.nn.Linear, x: Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return layer(x).argmax(1).numpy()
+
+
+PROBE = linear

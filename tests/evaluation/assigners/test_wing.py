@@ -1,0 +1,128 @@
+"""Every file of the wing keeps the contract of evaluation/assigner.py; a new file is tested without a word here."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from evaluation.assigner import Assigner, AssignError, load
+from evaluation.features import FeatureError, NonFinite
+from evaluation.metrics.accuracy import accuracy
+from pipeline import catalogue
+from pipeline.wings import signature, wing_names
+from tests.evaluation.samples import algorithm, assigner, blobs
+
+ENTRIES = [
+    name for name in catalogue.names("assigner") if catalogue.entry("assigner", name).get("clusters", 1) != 25000
+]
+
+
+@pytest.mark.parametrize("name", wing_names("assigner"))
+def test_every_file_declares_settings_and_an_assigner_and_is_used(name):
+    module = load(name)
+    assert dataclasses.is_dataclass(module.Settings)
+    assert module.Settings.__dataclass_params__.frozen
+    assert set(signature("assigner", name).settings) == {field.name for field in dataclasses.fields(module.Settings)}
+    assert issubclass(module.ASSIGNER, Assigner)
+    assert module.__doc__
+    assert name in {catalogue.entry("assigner", entry)["algorithm"] for entry in catalogue.names("assigner")}
+
+
+@pytest.mark.parametrize("name", catalogue.names("assigner"))
+def test_every_entry_gives_its_settings(name):
+    file, settings = algorithm("assigner", name)
+    found = dataclasses.asdict(load(file).Settings(**settings))
+    assert {key: found[key] for key in settings} == settings
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_assigner_repeats_by_its_seed_and_predicts_the_rows_it_was_fitted_on(name):
+    x, labels = blobs()
+    p = np.full((120, 4), 0.1, dtype=np.float32)
+    p[np.arange(120), labels] = 0.7
+    features = {"h": x, "p": p}
+    before = {key: value.copy() for key, value in features.items()}
+    found = []
+    for _ in range(2):
+        model = assigner(name)
+        model.fit(features, seed=5)
+        found.append(model.predict(features))
+        np.testing.assert_array_equal(model.predict(features), found[-1])
+        json.dumps(model.facts(), allow_nan=False)
+    np.testing.assert_array_equal(*found)
+    assert found[0].shape == (120,)
+    assert found[0].dtype == np.int64
+    assert found[0].min() >= 0
+    if name != "kmeans_100":
+        assert accuracy(labels, found[0]) > 0.97
+    for key, value in before.items():
+        np.testing.assert_array_equal(features[key], value)  # what it is given stays as it is
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_features_that_are_not_finite_or_not_there_are_refused(name):
+    wanted = catalogue.entry("assigner", name)["features"]
+    with pytest.raises(FeatureError, match="gives only other"):
+        assigner(name).fit({"other": np.ones((9, 4))}, seed=0)
+    broken = np.ones((9, 4), dtype=np.float32)
+    broken[2, 1] = np.inf
+    with pytest.raises(NonFinite, match="not finite in 1 of 9 rows"):
+        assigner(name).fit({wanted: broken}, seed=0)
+
+
+@pytest.mark.parametrize("name", ["sinkhorn", "spectral", "agglomerative", "gmm", "umap_gmm", "umap_kmeans"])
+def test_other_assigners_find_blobs_and_repeat(name):
+    x, labels = blobs()
+    model = assigner(name)
+    model.fit({"h": x}, seed=1)
+    found = model.predict({"h": x})
+    assert accuracy(labels, found) > 0.97
+    again = assigner(name)
+    again.fit({"h": x}, seed=1)
+    np.testing.assert_array_equal(again.predict({"h": x}), found)
+
+
+@pytest.mark.parametrize("name", ["sinkhorn", "gmm", "umap_gmm"])
+def test_inductive_assigners_predict_unseen_rows(name):
+    x, labels = blobs(rows=240)
+    model = assigner(name)
+    model.fit({"h": x[:160]}, seed=1)
+    assert accuracy(labels[160:], model.predict({"h": x[160:]})) > 0.9
+    assert len(model.predict({"h": x[:1]})) == 1
+
+
+@pytest.mark.parametrize("name", ["spectral", "agglomerative"])
+def test_transductive_assigners_refuse_unseen_rows(name):
+    x, _ = blobs()
+    model = assigner(name)
+    model.fit({"h": x[:80]}, seed=1)
+    with pytest.raises(AssignError, match="clusters only the rows it was fitted on"):
+        model.predict({"h": x[80:]})
+
+
+@pytest.mark.parametrize("name", ["spectral", "agglomerative", "gmm", "umap_gmm"])
+def test_more_clusters_than_rows_is_named(name):
+    x, _ = blobs(rows=3)
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner(name).fit({"h": x}, seed=0)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "gmm", "spectral", "agglomerative", "sinkhorn"])
+def test_fewer_rows_than_clusters_are_refused(name):
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner(name).fit({"h": blobs(rows=3)[0]}, seed=0)
+
+
+def test_what_cannot_be_clustered_is_named():
+    x, _ = blobs(rows=3)
+    with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
+        assigner("kmeans").fit({"h": x}, seed=0)
+    with pytest.raises(FeatureError, match="gives only h"):
+        assigner("argmax").fit({"h": x}, seed=0)
+    x, _ = blobs()
+    with pytest.raises(AssignError, match="component probabilities"):
+        assigner("kmeans_components").fit({"h": x}, seed=0)
+    x[5, 2] = np.nan
+    with pytest.raises(NonFinite, match="not finite in 1 of 120 rows"):
+        assigner("kmeans").fit({"h": x}, seed=0)

@@ -1,0 +1,33 @@
+import numpy as np
+
+from tests.evaluation.samples import blobs, probe
+
+
+def test_holdout_probe_never_reads_test_labels():
+    """Scrambled test labels change the score, not what was chosen."""
+    x, y = blobs(rows=400)
+    scrambled = y.copy()
+    scrambled[300:] = np.random.default_rng(0).permutation(scrambled[300:])
+    results = [
+        probe("linear_mixem", x, labels, range(300), range(300, 400), seed=1, epochs=30) for labels in (y, scrambled)
+    ]
+    assert results[0]["epoch"] == results[1]["epoch"]
+    assert results[1]["ACC"] < results[0]["ACC"]
+
+
+def test_random_features_give_chance():
+    generator = np.random.default_rng(1)
+    x, y = generator.normal(size=(600, 8)).astype(np.float32), np.arange(600) % 4
+    found = probe("linear_mixem", x, y, range(400), range(400, 600))
+    assert abs(found["ACC"] - 0.25) < 0.12
+
+
+def test_a_step_schedule_falls_at_its_milestones():
+    """After a milestone a rate of nearly nothing leaves the layer where it was."""
+    x, y = blobs(rows=200)
+    changes = {"lr": 0.05, "gamma": 1e-9, "milestones": [3]}
+    found = [
+        probe("linear_imagenet", x, y, range(150), range(150, 200), epochs=epochs, **changes)["NMI"]
+        for epochs in (3, 30)
+    ]
+    assert found[0] == found[1]
