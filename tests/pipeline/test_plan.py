@@ -138,7 +138,7 @@ def test_numbers_in_overrides_are_read_as_recipes_read_them():
 
 
 def test_a_recipe_without_settings_is_refused_before_any_job():
-    with pytest.raises(ConfigError, match="recipe 'simclr' has no settings for data set 'pendigits'"):
+    with pytest.raises(ConfigError, match="recipe 'supervised' has no settings for data set 'pendigits'"):
         Plan(config(datasets=["pendigits"], tables=["table2"]))
 
 
