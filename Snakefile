@@ -42,7 +42,7 @@ wildcard_constraints:
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_]+",
     array="[hz]",
-    count="[0-9]+",
+    number="[0-9]+",
     splits="[a-z+]+",
 
 

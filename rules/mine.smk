@@ -5,10 +5,10 @@ rule mine:
         features=f"{RUN}/features.npz",
         record=f"{RUN}/features.json",
     output:
-        neighbours=f"{RUN}/neighbours/{{array}}-{{count}}-{{splits}}.npz",
-        record=f"{RUN}/neighbours/{{array}}-{{count}}-{{splits}}.json",
+        neighbours=f"{RUN}/neighbours/{{array}}-{{number}}-{{splits}}.npz",
+        record=f"{RUN}/neighbours/{{array}}-{{number}}-{{splits}}.json",
     log:
-        f"{LOG}_mine_{{array}}-{{count}}-{{splits}}.log",
+        f"{LOG}_mine_{{array}}-{{number}}-{{splits}}.log",
     conda:
         "../environment.yml"
     threads: config["threads"]
@@ -16,9 +16,9 @@ rule mine:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stages.mine(plan.run(w), Neighbours(w.array, int(w.count), tuple(w.splits.split("+")))).code,
+        code=lambda w: plan.stages.mine(plan.run(w), Neighbours(w.array, int(w.number), tuple(w.splits.split("+")))).code,
         splits=lambda w: w.splits.split("+"),
         data=lambda w, input: dirname(input.data[0]),
     shell:
         "python -m training.mine --data {params.data:q} --features {input.features:q} --array {wildcards.array:q}"
-        " --count {wildcards.count:q} --splits {params.splits:q} --out {output.neighbours:q} > {log:q} 2>&1"
+        " --count {wildcards.number:q} --splits {params.splits:q} --out {output.neighbours:q} > {log:q} 2>&1"

@@ -15,7 +15,7 @@ from training.augmentation import Augment
 
 NORMALISATION = {"mean": [0.5], "std": [0.25]}
 DRAWS = 2000
-PRESETS = catalogue.names("augmentation")
+PRESETS = [name for name in catalogue.names("augmentation") if name != "none"]
 
 
 def generator(seed=0):
