@@ -56,7 +56,7 @@ CHANGES = {
 
 def without_batch_norm(name) -> Method:
     """A method of flattened images whose head sees each row alone, so that halves of a batch are like the whole."""
-    recipe = resolve(name, "digits", {"*": {"network": {"backbone": "none"}, "settings": CHANGES[name]}})
+    recipe = resolve(name, "digits", {"*": {"network": {"backbone": "none"}}, name: {"settings": CHANGES[name]}})
     torch.manual_seed(2)
     method = build_method(recipe, DataFacts(3, (1, 5, 1), ROWS))
     if any(isinstance(module, torch.nn.BatchNorm1d) for module in method.head.modules()):

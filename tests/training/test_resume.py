@@ -218,12 +218,19 @@ def test_death_after_any_save_is_made_good(digits_200, name, tmp_path):
 
 VARIANTS = {
     "sgd": {
-        "optimiser": {"name": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": True},
+        "optimiser": {"name": "sgd", "lr": 0.01, "weight_decay": 1e-5, "momentum": 0.9, "nesterov": True},
         "schedule": {"name": "step", "milestones": [3, 6], "gamma": 0.1, "per": "epoch"},
     },
     "adamw": {"optimiser": {"name": "adamw", "betas": [0.9, 0.95]}, "schedule": {"name": "constant"}},
     "lars": {
-        "optimiser": {"name": "lars", "lr": 0.5, "momentum": 0.9, "trust": 0.01, "exclude_bias_and_norm": True},
+        "optimiser": {
+            "name": "lars",
+            "lr": 0.5,
+            "weight_decay": 1e-5,
+            "momentum": 0.9,
+            "trust": 0.01,
+            "exclude_bias_and_norm": True,
+        },
         "schedule": {"warmup_epochs": 2},
     },
     "split_bn": {"network": {"split_batch_norm": 4}, "schedule": {"hold_epochs": 3, "per": "epoch"}},
