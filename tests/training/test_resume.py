@@ -221,7 +221,10 @@ VARIANTS = {
         "optimiser": {"name": "sgd", "lr": 0.01, "weight_decay": 1e-5, "momentum": 0.9, "nesterov": True},
         "schedule": {"name": "step", "milestones": [3, 6], "gamma": 0.1, "per": "epoch"},
     },
-    "adamw": {"optimiser": {"name": "adamw", "betas": [0.9, 0.95]}, "schedule": {"name": "constant"}},
+    "adamw": {
+        "optimiser": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-5, "betas": [0.9, 0.95]},
+        "schedule": {"name": "constant"},
+    },
     "lars": {
         "optimiser": {
             "name": "lars",
