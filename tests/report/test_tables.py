@@ -23,10 +23,8 @@ def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", **resul
     result = {"status": "ok", "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2, **result}
     store(folder, "clustering/kmeans", result, records)
     store(folder, "", {}, {"train": records["train"]}, folder / "train.json")
-    sources = [
-        ("model.pt", "train.json", "train", "f"),
-        ("metrics.json", "metrics/clustering/kmeans.json", "score/kmeans", "s"),
-    ]
+    score = "metrics/clustering/kmeans.json"
+    sources = [("model.pt", "train.json", "train", "f"), ("metrics.json", score, "score/kmeans", "s")]
     keys = ("output", "record", "stage", "fingerprint")
     return {
         "folder": str(folder),
