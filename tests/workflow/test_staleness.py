@@ -72,7 +72,8 @@ def test_touching_every_file_makes_nothing_stale(smoke):
         ("config/recipes/scan.yaml", "count: 20}", "count: 19}", stages(STAGES, ("scan", "selflabel"), MINED)),
         ("evaluation/metrics/sizes.py", '"n": len(labels),', '"n": labels.size,', stages(("evaluate",), EVERY)),
         ("evaluation/probes/linear.py", "= -1.0, 0, None", "= -2.0, 0, None", stages(("evaluate",), ("simclr",))),
-        ("evaluation/probes/knn.py", "k = min(own.k", "k = 0 + min(own.k", set()),  # a probe that no row asks for
+        # No row asks for this probe.
+        ("evaluation/probes/knn.py", "k = min(settings.k", "k = 0 + min(settings.k", set()),
         ("evaluation/assigners/spectral.py", "return self.labels", "return +self.labels",
          stages(("assign", "evaluate"), ("pixels",))),
         ("evaluation/assigners/kmeans_components.py", '"stable"', '"mergesort"',
