@@ -19,7 +19,7 @@ import torch
 from clustpy.deep import DEC, IDEC
 
 from benchmarks.loop import train_here
-from evaluation.clustering import accuracy
+from evaluation.metrics.accuracy import accuracy
 from methods.method import Method
 from preparation.prepared import Prepared, open_prepared
 

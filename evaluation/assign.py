@@ -28,12 +28,12 @@ def main() -> None:
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="clusters/{assigner}.npz")
-    given = parser.parse_args()
-    records = read_json(Path(given.features).with_suffix(".json"))["records"]
-    data = open_prepared(given.data, verify=False)
-    check_made_from(data, records, given.features)
-    name, entry = entry_or_json("assigner", given.assigner)
-    protocol_name, protocol = entry_or_json("protocol", given.protocol)
+    arguments = parser.parse_args()
+    records = read_json(Path(arguments.features).with_suffix(".json"))["records"]
+    data = open_prepared(arguments.data, verify=False)
+    check_made_from(data, records, arguments.features)
+    name, entry = entry_or_json("assigner", arguments.assigner)
+    protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     splits = {"name": protocol_name, "fit": protocol["fit"], "score": protocol["score"]}
     if "seen" in protocol:
         splits["seen"] = protocol["seen"]
@@ -42,19 +42,19 @@ def main() -> None:
         ("evaluation.assign", f"evaluation.assigners.{entry['algorithm']}"),
         {"assigner": {"name": name, **entry}, "protocol": splits},
         {"features": records["embed"]["fingerprint"]},
-        given.seed,
+        arguments.seed,
     )
     rows = {part: data.rows(splits[part]) if part in splits else np.empty(0, np.int64) for part in PARTS}
     clusters = {part: np.full(len(rows[part]), -1, dtype=np.int64) for part in ("score", "seen")}
     status, facts = records["train"]["status"], {}
     if status == "ok":
         try:
-            facts = _assign(given.features, entry, data.card["classes"], rows, clusters, given.seed)
+            facts = _assign(arguments.features, entry, data.card["classes"], rows, clusters, arguments.seed)
         except NonFinite as problem:
             status, facts = "non_finite", {"reason": str(problem)}
         except StageError as problem:
             status, facts = "not_possible", {"reason": str(problem)}
-    out = Path(given.out)
+    out = Path(arguments.out)
     with whole(out) as file:
         arrays = {"rows": rows["score"], "clusters": clusters["score"], "seen_rows": rows["seen"]}
         np.savez(file, **arrays, seen=clusters["seen"])
@@ -77,12 +77,12 @@ def _assign(
         features = {key: stored[key] for key in stored.files if not key.startswith("view")}
     assigner = build(entry, classes)
     assigner.fit({key: value[rows["fit"]] for key, value in features.items()}, seed)
-    found = {
+    ids = {
         part: assigner.predict({key: value[rows[part]] for key, value in features.items()})
         for part in clusters
         if len(rows[part])
     }
-    clusters |= found  # all or nothing: a refused part leaves no ids of the other
+    clusters |= ids  # all or nothing: a refused part leaves no ids of the other
     return assigner.facts()
 
 

@@ -49,42 +49,46 @@ def main() -> None:
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="the index, metrics.json; the records go into metrics/ beside it")
-    given = parser.parse_args()
-    records = read_json(Path(given.features).with_suffix(".json"))["records"]
-    data = open_prepared(given.data, verify=False)
-    check_made_from(data, records, given.features)
-    protocol_name, protocol = entry_or_json("protocol", given.protocol)
+    arguments = parser.parse_args()
+    records = read_json(Path(arguments.features).with_suffix(".json"))["records"]
+    data = open_prepared(arguments.data, verify=False)
+    check_made_from(data, records, arguments.features)
+    protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     named = {"name": protocol_name, **protocol}
-    probes = dict(entry_or_json("probe", text) for text in given.probes)
-    clusters = {path: _records_of_clusters(path, records, given.features) for path in map(Path, given.clusters)}
-    folder, index, failed = Path(given.out).with_suffix(""), {}, []
-    asked = [*_scores(clusters, data, named), *_probes(probes, given.features, records, data, named, given.seed)]
+    probes = dict(entry_or_json("probe", text) for text in arguments.probes)
+    clusters = {path: _records_of_clusters(path, records, arguments.features) for path in map(Path, arguments.clusters)}
+    folder, index, failed = Path(arguments.out).with_suffix(""), {}, []
+    asked = [
+        *_scores(clusters, data, named),
+        *_probes(probes, arguments.features, records, data, named, arguments.seed),
+    ]
     for make in asked:
         evaluation = make()
         path = folder / f"{evaluation.key}.json"
-        found, kept = _stored(path, evaluation), True
-        if found is None:
-            result, kept = _result(evaluation), False
+        stored, kept = _stored(path, evaluation), " (kept)"
+        if stored is None:
+            result, kept = _result(evaluation), ""
             reason = {"reason": result["reason"]} if "reason" in result else {}
-            own = evaluation.record.finish(result["status"], **reason)
-            found = {"result": result, "records": {**evaluation.before, evaluation.stage: own}}
-            write_json(path, found)
+            record = evaluation.record.finish(result["status"], **reason)
+            stored = {"result": result, "records": {**evaluation.before, evaluation.stage: record}}
+            write_json(path, stored)
+        result = stored["result"]
         index[evaluation.key] = evaluation.record.facts["fingerprint"]
-        failed += [evaluation.key] if found["result"]["status"] == "failed" else []
-        shown = [f"{key} {found['result'][key]}" for key in ("status", "ACC", "NMI", "ARI") if key in found["result"]]
-        print(f"{evaluation.key}: {', '.join(shown)}{' (kept)' if kept else ''}")
-    write_json(given.out, {"evaluations": index})
+        failed += [evaluation.key] if result["status"] == "failed" else []
+        shown = ", ".join(f"{name} {result[name]}" for name in ("status", "ACC", "NMI", "ARI") if name in result)
+        print(f"{evaluation.key}: {shown}{kept}")
+    write_json(arguments.out, {"evaluations": index})
     if failed:
         raise StageError(f"{', '.join(failed)}: failed with an unexpected error (above); everything else is written")
 
 
 def _records_of_clusters(path: Path, records: Mapping[str, Any], features: str) -> dict[str, Any]:
     """The run's records and the one of the clusters at `path`, if they were made of these features."""
-    own = read_json(path.with_suffix(".json"))["records"]
-    made, held = own["embed"]["fingerprint"], records["embed"]["fingerprint"]
+    of_clusters = read_json(path.with_suffix(".json"))["records"]
+    made, held = of_clusters["embed"]["fingerprint"], records["embed"]["fingerprint"]
     if made != held:
         raise StageError(f"{path} was made from features {made}, {features} is {held}: assign again")
-    return {**records, f"assign/{path.stem}": own[f"assign/{path.stem}"]}
+    return {**records, f"assign/{path.stem}": of_clusters[f"assign/{path.stem}"]}
 
 
 def _scores(
@@ -152,20 +156,20 @@ def _stored(path: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     features and clusters that are here now. A failure is tried again.
     """
     try:
-        found = read_json(path)
-        records, result = dict(found["records"]), found["result"]
-        own = records.pop(evaluation.stage)
+        stored = read_json(path)
+        records, result = dict(stored["records"]), stored["result"]
+        record = records.pop(evaluation.stage)
     except (StageError, KeyError, TypeError):
         return None  # not there, or not a record: made anew
-    same = own.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
-    return found if same and result.get("status") not in (None, "failed") else None
+    same = record.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
+    return stored if same and result.get("status") not in (None, "failed") else None
 
 
 def _result(evaluation: Evaluation) -> dict[str, Any]:
     """{"status": "ok", ...}, or what kept the evaluation from being done: that must not cost any other its result."""
     try:
-        found = {"status": "ok", **_finite(evaluation.compute())}
-        json.dumps(found, allow_nan=False)
+        result = {"status": "ok", **_finite(evaluation.compute())}
+        json.dumps(result, allow_nan=False)
     except NonFinite as problem:
         return {"status": "non_finite", "reason": str(problem)}
     except (StageError, ValueError) as problem:
@@ -173,13 +177,13 @@ def _result(evaluation: Evaluation) -> dict[str, Any]:
     except Exception as problem:
         traceback.print_exc(file=sys.stderr)
         return {"status": "failed", "reason": " ".join(f"{type(problem).__name__}: {problem}".split())}
-    return found
+    return result
 
 
-def _finite(found: Mapping[str, Any]) -> dict[str, Any]:
+def _finite(result: Mapping[str, Any]) -> dict[str, Any]:
     """Without numbers that are not finite, which no table can show; `undefined` names them."""
-    undefined = [key for key, value in found.items() if isinstance(value, float) and not math.isfinite(value)]
-    kept = {key: value for key, value in found.items() if key not in undefined}
+    undefined = [key for key, value in result.items() if isinstance(value, float) and not math.isfinite(value)]
+    kept = {key: value for key, value in result.items() if key not in undefined}
     return kept | ({"undefined": undefined} if undefined else {})
 
 

@@ -6,7 +6,7 @@ A new metric is one file, evaluation/metrics/{name}.py, found by its name, that 
 
 Both are integer arrays [N], N > 0, all >= 0, already checked (`checked`); ids may be any integers with gaps. Values are
 fractions, not percent, finite, plain int, float or bool. Names are the keys of the record's result and of the tables:
-an entry in config/metrics.yaml says how a table prints one, tests/evaluation/metrics/test_{name}.py compares with an
+an entry in config/metrics.yaml says how a table prints one, a test in tests/evaluation/metrics compares with an
 independent oracle. A name that two files return is an error. Neither the order of rows nor the names of clusters
 count: the generic test of the wing permutes both. An edit in any file of this wing makes every score of
 clusters anew, and no probe.

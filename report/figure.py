@@ -11,7 +11,7 @@ A new kind is one file, report/figures/{kind}.py, found by its name, with
     FIGURE = mine
 
 and beside it: a file config/figures/{name}.yaml with `kind: {file name}`, drawn for the target
-results/figures/{name}.png; tests/report/figures/test_{kind}.py. Nothing else knows it.
+results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else knows it.
 
 - In: label -> run, in the configured order; the files of a run are those of its folder (features.npz, history.csv,
   snapshots.npz), read with `features` below or by the file itself. `data` has labels, which figures may use.

@@ -22,16 +22,16 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--runs", required=True, nargs="+", help="label=folder of every run")
     parser.add_argument("--out", required=True, help="the .png to write")
-    given = parser.parse_args()
-    _, entry = entry_or_json("figure", given.figure)
-    runs = shown(given.runs, entry["recipes"])
-    data = open_prepared(given.data, verify=False)
+    arguments = parser.parse_args()
+    _, entry = entry_or_json("figure", arguments.figure)
+    runs = shown(arguments.runs, entry["recipes"])
+    data = open_prepared(arguments.data, verify=False)
     kind = load(entry["kind"])
     figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
     figure.suptitle(f"{entry['title']} ({data.card['name']})")
-    with whole(given.out) as file:
+    with whole(arguments.out) as file:
         figure.savefig(file, format="png", dpi=150)
-    print(f"{given.out}: {', '.join(runs)}")
+    print(f"{arguments.out}: {', '.join(runs)}")
 
 
 def shown(words: Iterable[str], recipes: Mapping[str, Any]) -> dict[str, Shown]:

@@ -202,8 +202,8 @@ def _read_run(run: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The most upstream of a row's files whose record is missing or differs from the plan, and every such data set (a
-    base may have another); if all are as they should be, the last one.
+    """The most upstream file that a row is made from whose record is missing or differs from the plan, and every such
+    data set (a base may have another); the last file, if all are as they should be.
     """
     sources, data, first = run.get("sources", []), [], []
     for source in sources:

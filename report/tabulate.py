@@ -17,15 +17,17 @@ def main() -> None:
     parser.add_argument("--plan", required=True, help="plan file of the table, written by the pipeline")
     parser.add_argument("--out", required=True, help="the .csv to write; .md and .tex appear beside it")
     parser.add_argument("--strict", action="store_true", help="stale, missing or diverged runs are an error")
-    given = parser.parse_args()
-    table = build(read_json(given.plan))
+    arguments = parser.parse_args()
+    table = build(read_json(arguments.plan))
     for problem in table.problems:
         print(f"warning: {problem}", file=sys.stderr)
-    if command := command_to_mend(table.problems, given.out):
+    if command := command_to_mend(table.problems, arguments.out):
         print(f"warning: to make what is stale or missing anew:\n{command}", file=sys.stderr)
-    if table.problems and given.strict:
-        raise StageError(f"{given.out}: {len(table.problems)} runs cannot be printed (named above), and strict is set")
-    out = Path(given.out)
+    if table.problems and arguments.strict:
+        raise StageError(
+            f"{arguments.out}: {len(table.problems)} runs cannot be printed (named above), and strict is set"
+        )
+    out = Path(arguments.out)
     for path, text in (
         (out, to_csv(table)),
         (out.with_suffix(".md"), to_markdown(table)),

@@ -19,9 +19,9 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="index to write: store, experiment, counts")
     parser.add_argument("--strict", action="store_true", help="a store that cannot be reached is an error")
     parser.add_argument("--new", action="store_true", help="do nothing when no table is newer than the index")
-    given = parser.parse_args()
-    plan = read_json(given.plan)
-    if given.new and not _newer(plan["tables"], Path(given.out)):
+    arguments = parser.parse_args()
+    plan = read_json(arguments.plan)
+    if arguments.new and not _newer(plan["tables"], Path(arguments.out)):
         return
     from report.tracking import store_uri, sync
 
@@ -36,13 +36,13 @@ def main() -> None:
             f"({type(problem).__name__}: {reason}); mend the store or MLFLOW_TRACKING_URI and run "
             "`python -m report.track` again"
         )
-        if given.strict:
+        if arguments.strict:
             raise StageError(message) from None
         print(f"warning: {message}", file=sys.stderr)
         index = {"status": "failed", "uri": store_uri(plan["results"]), "reason": reason}
     else:
         print(f"MLflow: {index['added']} added, {index['replaced']} replaced, {index['kept']} kept, at {index['uri']}")
-    write_json(given.out, index)
+    write_json(arguments.out, index)
 
 
 def _newer(tables: list[str], index: Path) -> bool:

@@ -20,6 +20,6 @@ for table in plan.tables:
             runtime=10,
         params:
             code=plan.code("tabulate"),
-            strict="--strict" if config["strict"] else "",
+            strict=["--strict"] if config["strict"] else [],
         shell:
-            "python -m report.tabulate --plan {input.plan:q} {params.strict} --out {output.csv:q} 2>&1 | tee {log:q} >&2"
+            "python -m report.tabulate --plan {input.plan:q} {params.strict:q} --out {output.csv:q} 2>&1 | tee {log:q} >&2"

@@ -14,6 +14,6 @@ rule track:
         runtime=30,
     params:
         code=plan.code("track"),
-        strict="--strict" if config["strict"] else "",
+        strict=["--strict"] if config["strict"] else [],
     shell:
-        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict} 2>&1 | tee {log:q} >&2"
+        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict:q} 2>&1 | tee {log:q} >&2"

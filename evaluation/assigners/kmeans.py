@@ -25,9 +25,11 @@ class KMeansAssigner(Assigner):
     """The lowest inertia of `n_init` starts; other rows go to the nearest centre."""
 
     def fit(self, features: Features, seed: int) -> None:
-        own = self.settings
-        x = prepare(features, own.features, own.normalise)
-        self.model = fit_kmeans(x, self.clusters, seed, own.n_init, own.init, own.max_iter, own.finalists)
+        settings = self.settings
+        x = prepare(features, settings.features, settings.normalise)
+        self.model = fit_kmeans(
+            x, self.clusters, seed, settings.n_init, settings.init, settings.max_iter, settings.finalists
+        )
 
     def predict(self, features: Features) -> np.ndarray:
         return predict_kmeans(self.model, prepare(features, self.settings.features, self.settings.normalise))

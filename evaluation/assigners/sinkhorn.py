@@ -29,16 +29,16 @@ class SinkhornAssigner(Assigner):
     """
 
     def fit(self, features: Features, seed: int) -> None:
-        own = self.settings
-        x = prepare(features, own.features, own.normalise)
+        settings = self.settings
+        x = prepare(features, settings.features, settings.normalise)
         self.prototypes = None
-        if own.features != "p":
-            model = fit_kmeans(x, self.clusters, seed, own.n_init, finalists=own.finalists)
+        if settings.features != "p":
+            model = fit_kmeans(x, self.clusters, seed, settings.n_init, finalists=settings.finalists)
             prototypes = model.centres.numpy()
             self.prototypes = prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
         logits = self._scores(x)
         scale = np.zeros(logits.shape[1])
-        for _ in range(own.iterations):
+        for _ in range(settings.iterations):
             rows = logsumexp(logits + scale, axis=1, keepdims=True)
             scale -= logsumexp(logits + scale - rows, axis=0) - np.log(len(x) / logits.shape[1])
         self.scale = scale

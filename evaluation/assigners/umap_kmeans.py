@@ -26,12 +26,12 @@ class ManifoldKMeansAssigner(Assigner):
     """UMAP to as many dimensions as clusters, then K-means."""
 
     def fit(self, features: Features, seed: int) -> None:
-        own = self.settings
-        x = prepare(features, own.features, own.normalise).astype(np.float64)
+        settings = self.settings
+        x = prepare(features, settings.features, settings.normalise).astype(np.float64)
         enough_rows(self.clusters, x)
-        self.manifold, plane = fit_manifold(x, self.clusters, own.umap_neighbours, seed)
+        self.manifold, plane = fit_manifold(x, self.clusters, settings.umap_neighbours, seed)
         self.model = fit_kmeans(
-            plane.astype(np.float32), self.clusters, seed, own.n_init, own.init, finalists=own.finalists
+            plane.astype(np.float32), self.clusters, seed, settings.n_init, settings.init, finalists=settings.finalists
         )
 
     def predict(self, features: Features) -> np.ndarray:

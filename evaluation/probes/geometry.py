@@ -18,13 +18,13 @@ class Settings:
 
 def geometry_of_features(task: Task) -> dict[str, Any]:
     """RRE, Trust, Cont, RMSE, LGD, and with `centres` CRA; an empty cluster has no centre: no number then, a reason."""
-    rows, own = task.scored, task.settings
+    rows, settings = task.scored, task.settings
     x, z = task.data.vectors(rows), task.array()[rows]
     result = geometry(x, z)
-    if own.centres is None:
+    if settings.centres is None:
         return result
     classes = task.data.card["classes"]
-    if own.centres == "argmax":
+    if settings.centres == "argmax":
         clusters = prepare(task.features, "p")[rows].argmax(1)
     else:
         clusters = predict_kmeans(fit_kmeans(z, classes, task.seed, n_init=20, init="k-means++"), z)

@@ -25,20 +25,20 @@ def knn(task: Task) -> dict[str, Any]:
 
     `k` larger than the bank is clipped to it and recorded as `k_used`. Equal votes go to the smaller class id.
     """
-    own = task.settings
-    if own.distance == "cosine" and own.temperature is None:
+    settings = task.settings
+    if settings.distance == "cosine" and settings.temperature is None:
         raise ProbeError("votes by cosine need a temperature; set it in config/probes.yaml, or distance: euclidean")
     (bank, y), (x, y_test) = task.labelled()
-    k = min(own.k, len(bank))
+    k = min(settings.k, len(bank))
     bank, labels, classes = torch.from_numpy(bank), torch.from_numpy(y), int(y.max()) + 1
-    euclidean = own.distance == "euclidean"
+    euclidean = settings.distance == "euclidean"
     # Nearest by |x - b|^2 is largest by x.b - |b|^2 / 2.
     offset = bank.square().sum(1) / 2 if euclidean else torch.zeros(len(bank))
     predicted = []
     for start in range(0, len(x), 1024):
         part = factor(torch.from_numpy(x[start : start + 1024]))
         similarity, neighbour = product(part, bank, -offset).topk(k, dim=1)
-        weight = torch.ones_like(similarity) if euclidean else similarity.double() / own.temperature
+        weight = torch.ones_like(similarity) if euclidean else similarity.double() / settings.temperature
         votes = torch.zeros(len(similarity), classes, dtype=torch.float64)
         votes.scatter_add_(1, labels[neighbour], weight.double() if euclidean else weight.exp())
         predicted.append(votes.argmax(1))

@@ -41,14 +41,14 @@ def linear(task: Task) -> dict[str, Any]:
     """`select` names the epoch that is reported: "last"; "holdout", the best on a stratified tenth of the training
     rows; or "test", the best on the test rows: MIX'EM's released protocol, which selects on test labels and says so.
     """
-    own = task.settings
+    settings = task.settings
     (x, y), (x_test, y_test) = task.labelled()
     trained_on = len(x)
-    if own.standardise:
+    if settings.standardise:
         mean, std = x.mean(0), x.std(0)
         std[std == 0] = 1
         x, x_test = (x - mean) / std, (x_test - mean) / std
-    if own.select == "holdout":
+    if settings.select == "holdout":
         x, x_watch, y, y_watch = train_test_split(x, y, test_size=0.1, stratify=y, random_state=task.seed)
     else:
         x_watch, y_watch = x_test, y_test
@@ -58,51 +58,53 @@ def linear(task: Task) -> dict[str, Any]:
     with torch.no_grad():
         layer.weight.normal_(0, 0.01, generator=generator)
         layer.bias.zero_()
-    optimiser = _optimiser(layer, own)
-    best, patience, predicted, epoch_used = -1.0, 0, None, own.epochs
-    for epoch in range(own.epochs):
-        optimiser.param_groups[0]["lr"] = _rate(epoch, own)
-        order = torch.randperm(len(x), generator=generator) if own.shuffle else torch.arange(len(x))
-        for rows in order.split(own.batch_size):
+    optimiser = _optimiser(layer, settings)
+    best, patience, predicted, epoch_used = -1.0, 0, None, settings.epochs
+    for epoch in range(settings.epochs):
+        optimiser.param_groups[0]["lr"] = _rate(epoch, settings)
+        order = torch.randperm(len(x), generator=generator) if settings.shuffle else torch.arange(len(x))
+        for rows in order.split(settings.batch_size):
             optimiser.zero_grad()
             F.cross_entropy(layer(x[rows]), y[rows]).backward()
             optimiser.step()
-        if own.select != "last":
+        if settings.select != "last":
             watched = float((_predict(layer, x_watch) == y_watch).mean())
             patience += 1
             if watched > best:
                 best, patience, epoch_used = watched, 0, epoch + 1
                 predicted = _predict(layer, x_test)
-            elif own.patience is not None and patience >= own.patience:
+            elif settings.patience is not None and patience >= settings.patience:
                 break
     if predicted is None:
         predicted = _predict(layer, x_test)
     return prediction_scores(y_test, predicted) | {
         "epoch": epoch_used,
-        "selection": SELECTED[own.select],
-        "selected_on_test": own.select == "test",
+        "selection": SELECTED[settings.select],
+        "selected_on_test": settings.select == "test",
         "trained_on": trained_on,
     }
 
 
-def _optimiser(layer: torch.nn.Linear, own: Settings) -> torch.optim.Optimizer:
-    if own.optimiser == "lars":
+def _optimiser(layer: torch.nn.Linear, settings: Settings) -> torch.optim.Optimizer:
+    if settings.optimiser == "lars":
         from lightly.utils.lars import LARS  # slow to import, and needed by few probes
 
-        return LARS(layer.parameters(), own.lr, own.momentum or 0, weight_decay=own.weight_decay)
-    if own.optimiser == "sgd":
-        return torch.optim.SGD(layer.parameters(), own.lr, own.momentum or 0, weight_decay=own.weight_decay)
-    return torch.optim.Adam(layer.parameters(), own.lr, weight_decay=own.weight_decay)
+        return LARS(layer.parameters(), settings.lr, settings.momentum or 0, weight_decay=settings.weight_decay)
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(
+            layer.parameters(), settings.lr, settings.momentum or 0, weight_decay=settings.weight_decay
+        )
+    return torch.optim.Adam(layer.parameters(), settings.lr, weight_decay=settings.weight_decay)
 
 
-def _rate(epoch: int, own: Settings) -> float:
+def _rate(epoch: int, settings: Settings) -> float:
     """Learning rate of an epoch, counted from 0."""
-    if own.schedule == "cosine":
-        return own.lr * 0.5 * (1 + np.cos(np.pi * epoch / own.epochs))
-    if own.schedule == "step":
-        passed = sum(epoch >= milestone for milestone in own.milestones or ())
-        return own.lr * (own.gamma or 1) ** passed
-    return own.lr
+    if settings.schedule == "cosine":
+        return settings.lr * 0.5 * (1 + np.cos(np.pi * epoch / settings.epochs))
+    if settings.schedule == "step":
+        passed = sum(epoch >= milestone for milestone in settings.milestones or ())
+        return settings.lr * (settings.gamma or 1) ** passed
+    return settings.lr
 
 
 def _predict(layer: torch.nn.Linear, x: Tensor) -> np.ndarray:

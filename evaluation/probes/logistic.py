@@ -23,16 +23,16 @@ class Settings:
 
 def logistic(task: Task) -> dict[str, Any]:
     """`converged` says whether the solver stopped by itself within `max_iter` iterations."""
-    own = task.settings
+    settings = task.settings
     (x, y), (x_test, y_test) = task.labelled()
     if len(np.unique(y)) < 2:
         raise ProbeError(f"one class only ({y[0]}) in {len(y)} training rows: there is nothing to tell apart")
     scaler = StandardScaler().fit(x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # recorded below
-        model = LogisticRegression(C=own.C, max_iter=own.max_iter).fit(scaler.transform(x), y)
+        model = LogisticRegression(C=settings.C, max_iter=settings.max_iter).fit(scaler.transform(x), y)
     scores = prediction_scores(y_test, model.predict(scaler.transform(x_test)))
-    return scores | {"converged": bool(model.n_iter_.max() < own.max_iter), "trained_on": len(x)}
+    return scores | {"converged": bool(model.n_iter_.max() < settings.max_iter), "trained_on": len(x)}
 
 
 PROBE = logistic

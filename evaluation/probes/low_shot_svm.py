@@ -33,26 +33,26 @@ def low_shot_svm(task: Task) -> dict[str, Any]:
     by the mean AP over all classes, on training images that no draw used (`select: rest`), or on the test images as
     their program does (`select: test`, said in the record).
     """
-    own, seed = task.settings, task.seed
+    settings, seed = task.settings, task.seed
     train, test = task.labelled()
     (x, y), (x_test, y_test) = scaled(train), scaled(test)
     result: dict[str, Any] = {"n": len(x_test)}
-    for shots in own.shots:
+    for shots in settings.shots:
         precisions = []
-        for draw in range(own.draws):
+        for draw in range(settings.draws):
             generator = np.random.default_rng([seed, shots, draw])
-            if own.sampling == "pcl":
-                samples, cost = _pooled(y, shots, generator), own.C
+            if settings.sampling == "pcl":
+                samples, cost = _pooled(y, shots, generator), settings.C
             else:
-                samples = _apart(y, shots, own.negatives, generator)
-                cost = _goyal_cost((x, y), (x_test, y_test), samples, own, seed)
-            precisions.append(mean_ap(x, y, samples, x_test, y_test, cost, own.difficult, seed))
+                samples = _apart(y, shots, settings.negatives, generator)
+                cost = _goyal_cost((x, y), (x_test, y_test), samples, settings, seed)
+            precisions.append(mean_ap(x, y, samples, x_test, y_test, cost, settings.difficult, seed))
         result[f"mAP@{shots}"] = float(np.mean(precisions))
         result[f"mAP@{shots}_std"] = float(np.std(precisions, ddof=1)) if len(precisions) > 1 else None
-    if own.sampling == "goyal":
+    if settings.sampling == "goyal":
         where = {"rest": "training images outside the draw", "test": "TEST labels"}
-        result["selection"] = f"cost by mean AP on {where[own.select]}"
-        result["selected_on_test"] = own.select == "test"
+        result["selection"] = f"cost by mean AP on {where[settings.select]}"
+        result["selected_on_test"] = settings.select == "test"
     return result | {"trained_on": len(x)}
 
 
@@ -72,14 +72,14 @@ def _apart(y: np.ndarray, shots: int, most: int, generator: np.random.Generator)
     return samples
 
 
-def _goyal_cost(train: Labelled, test: Labelled, samples: list[np.ndarray], own: Settings, seed: int) -> float:
+def _goyal_cost(train: Labelled, test: Labelled, samples: list[np.ndarray], settings: Settings, seed: int) -> float:
     """The cost of Goyal's grid with the best mean AP on the rows that `select` names."""
     (x, y), watched = train, test
-    if own.select == "rest":
+    if settings.select == "rest":
         drawn = np.unique(np.concatenate([rows[y[rows, label] > 0] for label, rows in enumerate(samples)]))
         rest = np.setdiff1d(np.arange(len(x)), drawn)
         watched = (x[rest], y[rest])
-    scores = [mean_ap(x, y, samples, *watched, cost, own.difficult, seed) for cost in GOYAL_COSTS]
+    scores = [mean_ap(x, y, samples, *watched, cost, settings.difficult, seed) for cost in GOYAL_COSTS]
     if np.isnan(scores).all():
         raise ProbeError(f"no class is present in the {len(watched[0])} rows that choose the cost")
     return GOYAL_COSTS[int(np.nanargmax(scores))]

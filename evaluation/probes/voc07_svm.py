@@ -21,15 +21,15 @@ class Settings:
 
 def voc07_svm(task: Task) -> dict[str, Any]:
     """Mean over classes of the interpolated average precision; classes that cannot be told apart are left out."""
-    own = task.settings
+    settings = task.settings
     train, test = task.labelled()
     (x, y), (x_test, y_test) = scaled(train), scaled(test)
     precisions = []
     for label in range(y.shape[1]):
-        rows, watched = usable(y[:, label], own.difficult), usable(y_test[:, label], own.difficult)
+        rows, watched = usable(y[:, label], settings.difficult), usable(y_test[:, label], settings.difficult)
         if len(np.unique(y[rows, label] > 0)) < 2:
             continue  # nothing to tell apart
-        model = fitted(x[rows], y[rows, label] > 0, own.C, task.seed)
+        model = fitted(x[rows], y[rows, label] > 0, settings.C, task.seed)
         precisions.append(interpolated_ap(y_test[watched, label] > 0, model.decision_function(x_test[watched])))
     if not np.isfinite(precisions).any():
         raise ProbeError(f"no class is both present and absent in {len(x)} training rows and present in the test rows")

@@ -1,5 +1,7 @@
 """Figures say what their data say: looked at through matplotlib's own objects."""
 
+import dataclasses
+import json
 import subprocess
 import sys
 
@@ -7,8 +9,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from pipeline import catalogue
 from pipeline.record import run_stage
-from report import figures
+from pipeline.wings import signature, wing_modules, wing_names
+from report.figure import load, project, scatter
+from report.figures import convergence, distances, history, rank_grid
 from report.plot import main
 from tests.conftest import ROOT
 
@@ -20,15 +25,37 @@ def closed():
 
 
 def test_tables_and_figures_need_no_torch():
-    modules = "report.tables, report.layouts, report.figures, report.plot"
+    modules = ", ".join(["report.tables", "report.layouts", "report.plot", *wing_modules("figure")])
     code = f"import sys, {modules}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize("kind", wing_names("figure"))
+def test_every_file_of_the_wing_keeps_the_contract(kind):
+    module = load(kind)
+    assert dataclasses.is_dataclass(module.Settings)
+    fields = {field.name for field in dataclasses.fields(module.Settings)}
+    assert set(signature("figure", kind).settings) == fields
+    assert callable(module.FIGURE)
+    assert module.__doc__
+    assert kind in {catalogue.entry("figure", name)["kind"] for name in catalogue.names("figure")}
+
+
+def test_a_wrong_kind_or_key_of_a_figure_is_named():
+    figure = {"name": "f", "title": "t", "kind": "embeding", "recipes": {"a": "simclr"}}
+    for change, message in (
+        ({}, "'embeding'; did you mean 'embedding'"),
+        ({"kind": "embedding", "projektion": "umap"}, "unknown key 'projektion'; did you mean 'projection'"),
+        ({"kind": "history"}, "'columns' is missing"),
+    ):
+        with pytest.raises(catalogue.ConfigError, match=message):
+            catalogue.entry_or_json("figure", json.dumps(figure | change))
+
+
 def test_curves_of_every_run_that_has_the_column():
     curves = {"a": {"total": np.array([3.0, 2.0])}, "b": {"total": np.array([4.0, 1.0, 0.5]), "extra": np.ones(3)}}
-    axes = figures.history(curves, ["total", "extra"]).axes
+    axes = history.draw(curves, ["total", "extra"]).axes
     assert [len(axis.lines) for axis in axes] == [2, 1]
     assert axes[0].lines[1].get_xdata().tolist() == [1, 2, 3]
     assert axes[0].lines[0].get_linestyle() != axes[0].lines[1].get_linestyle()
@@ -37,7 +64,7 @@ def test_curves_of_every_run_that_has_the_column():
 
 def test_every_class_has_one_colour_in_every_panel():
     labels = np.arange(30) % 3
-    figure = figures.embedding({"a": np.random.rand(30, 2), "b": np.random.rand(30, 2)}, labels)
+    figure = scatter({"a": np.random.rand(30, 2), "b": np.random.rand(30, 2)}, labels)
     colours = [[tuple(c.get_facecolor()[0]) for c in axis.collections] for axis in figure.axes]
     assert colours[0] == colours[1]
     assert len(set(colours[0])) == 3
@@ -49,9 +76,9 @@ def test_rank_grid_shows_agreement():
     generator = np.random.default_rng(0)
     clusters = np.arange(40) % 4
     x = generator.normal(size=(4, 5))[clusters] * 5 + generator.normal(size=(40, 5))
-    first, second = figures.rank_tables(x, 3 * x, clusters)
+    first, second = rank_grid.rank_tables(x, 3 * x, clusters)
     np.testing.assert_array_equal(first, second)
-    axis = figures.rank_grid({"mine": (first, second)}).axes[0]
+    axis = rank_grid.draw({"mine": (first, second)}).axes[0]
     assert axis.get_title() == "mine: 1.00"
     assert axis.images[0].get_array().all()
 
@@ -59,13 +86,13 @@ def test_rank_grid_shows_agreement():
 def test_an_isometry_has_no_gaps():
     x = np.random.default_rng(0).normal(size=(60, 4))
     rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
-    np.testing.assert_allclose(figures.neighbour_gaps(x, x @ rotation), 0, atol=1e-12)
-    assert figures.neighbour_gaps(x, 2 * x).mean() > 0
+    np.testing.assert_allclose(distances.neighbour_gaps(x, x @ rotation), 0, atol=1e-12)
+    assert distances.neighbour_gaps(x, 2 * x).mean() > 0
 
 
 def test_convergence_shows_the_points_it_is_given():
     curves = {"one": np.array([[1, 0.2], [5, 0.7]]), "other": np.array([[1, 0.1]])}
-    (axis,) = figures.convergence(curves).axes
+    (axis,) = convergence.draw(curves).axes
     assert [line.get_label() for line in axis.lines] == ["one", "other"]
     np.testing.assert_array_equal(axis.lines[0].get_xydata(), curves["one"])
 
@@ -73,10 +100,10 @@ def test_convergence_shows_the_points_it_is_given():
 @pytest.mark.parametrize("projection", ["tsne", "pca"])
 def test_projections_repeat(projection):
     z = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
-    plane = figures.project(z, projection)
+    plane = project(z, projection)
     assert plane.shape == (50, 2)
-    np.testing.assert_array_equal(plane, figures.project(z, projection))
-    assert figures.project(z[:, :1], projection).shape == (50, 2)
+    np.testing.assert_array_equal(plane, project(z, projection))
+    assert project(z[:, :1], projection).shape == (50, 2)
 
 
 def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys):
@@ -90,8 +117,6 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     np.savez(run / "snapshots.npz", rows=np.arange(60), **kept)
 
     def draw(**figure):
-        import json
-
         settings = json.dumps({"name": "f", "title": "A title", "recipes": {"t = 1": "simclr"}, **figure})
         words = [
             "plot",

@@ -7,30 +7,54 @@ import sys
 import pytest
 
 from report.layouts import to_csv, to_markdown, to_tex
-from report.tables import build
+from report.tables import Problem, build, command_to_mend
 from tests.conftest import ROOT
 
 ACC = {"title": "ACC", "scale": 100, "digits": 1, "better": "higher"}
 
 
-def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", status="ok"):
+def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", **result):
     """A run folder as the stages leave it, and its entry in a plan."""
-    folder.mkdir(parents=True)
     records = {
         "train": {"fingerprint": fingerprint, "code": "c", "status": "ok", "training_seconds": 7.5, **(train or {})},
         "assign/kmeans": {"fingerprint": "a", "code": "c", "settings": {"protocol": {"fit": ["test"]}}},
+        "score/kmeans": {"fingerprint": "s", "code": "c"},
     }
-    results = {"clustering/kmeans": {"status": status, "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2}}
-    (folder / "metrics.json").write_text(json.dumps({"results": results, "records": records}))
-    expected = {"train": ["f", "c"], "assign/kmeans": ["a", "c"]}
+    result = {"status": "ok", "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2, **result}
+    store(folder, "clustering/kmeans", result, records)
+    store(folder, "", {}, {"train": records["train"]}, folder / "train.json")
+    score = "metrics/clustering/kmeans.json"
+    sources = [("model.pt", "train.json", "train", "f"), ("metrics.json", score, "score/kmeans", "s")]
+    keys = ("output", "record", "stage", "fingerprint")
     return {
         "folder": str(folder),
         "dataset": "d",
         "protocol": protocol,
         "recipe": "r",
         "seed": seed,
-        "expected": expected,
+        "expected": {"train": ["f", "c"], "assign/kmeans": ["a", "c"], "score/kmeans": ["s", "c"]},
+        "sources": [
+            dict(zip(keys, (f"{folder}/{output}", f"{folder}/{record}", *rest), strict=True))
+            for output, record, *rest in sources
+        ],
     }
+
+
+def store(folder, key, result, records, path=None):
+    path = path or folder / "metrics" / f"{key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"result": result, "records": records}))
+
+
+def probed(folder, seed, acc, **result):
+    """The same with the record of a probe."""
+    entry = run(folder, seed, 0.3)
+    records = {
+        "train": {"fingerprint": "f", "code": "c", "status": "ok", "training_seconds": 7.5},
+        "probe/probe": {"fingerprint": "p", "code": "c", "settings": {"protocol": {"probe": {"train": ["train"]}}}},
+    }
+    store(folder, "probe", {"status": "ok", "ACC": acc, **result}, records)
+    return entry | {"expected": {"train": ["f", "c"], "probe/probe": ["p", "c"]}}
 
 
 def plan(rows, **more):
@@ -79,10 +103,47 @@ def test_stale_rows_are_named_not_printed(tmp_path):
     table = build(plan([row("mine", [good, stale, other_code])]))
     found = read(table)[0]
     assert [found["Data ACC"], found["Data ACC n"]] == ["50.0", "1"]
-    assert "stale, stage train ran with other settings" in table.problems[0]
-    assert "stale, stage train ran with other code" in table.problems[1]
-    assert str(tmp_path / "b") in table.problems[0]
+    first, second = table.problems
+    words = "stale, stage train ran with other settings, seed or inputs"
+    assert first == Problem(str(tmp_path / "b"), "stale", words, "train", (f"{tmp_path}/b/model.pt",))
+    assert str(second) == f"{tmp_path}/c: stale, stage train ran with other code"
     assert "Data seed 1: stale" in found["notes"]
+
+
+def test_one_command_mends_all_that_is_stale_or_missing(tmp_path, monkeypatch):
+    retrain = run(tmp_path / "a", 0, 0.5, fingerprint="old")
+    rescore = run(tmp_path / "b b", 1, 0.5) | {"expected": {"score/kmeans": ["new", "c"]}}
+    rescore["sources"][-1]["fingerprint"] = "new"
+    diverged = run(tmp_path / "c", 2, 0.5, train={"status": "diverged", "diverged": {"epoch": 3, "term": "push"}})
+    missing = run(tmp_path / "d", 3, 0.5)
+    (tmp_path / "d/metrics/clustering/kmeans.json").unlink()
+    problems = build(plan([row("mine", [retrain, rescore, diverged, missing])])).problems
+    assert [problem.kind for problem in problems] == ["stale", "stale", "diverged", "not run"]
+    files = f"{tmp_path}/a/model.pt '{tmp_path}/b b/metrics.json' {tmp_path}/d/metrics.json"
+    monkeypatch.delenv("BENCH_COMMAND", raising=False)
+    assert command_to_mend(problems, "t.csv") == f"snakemake --cores all t.csv --forcerun {files}"
+    monkeypatch.setenv("BENCH_COMMAND", "./run snakemake --cores 2")
+    assert command_to_mend(problems, "t.csv") == f"./run snakemake --cores 2 t.csv --forcerun {files}"
+    assert command_to_mend(problems[2:3], "t.csv") == ""  # a diverged run diverges again
+
+
+def test_what_could_not_be_done_is_said(tmp_path):
+    impossible = run(tmp_path / "a", 0, 0.5, status="not_possible", reason="too few rows")
+    failed = run(tmp_path / "b", 1, 0.5, status="failed", reason="KeyError: 'x'")
+    table = build(plan([row("mine", [impossible, failed])]))
+    notes = read(table)[0]["notes"]
+    assert "Data seed 0: not possible: too few rows; Data seed 1: failed: KeyError: 'x'" in notes
+    assert [problem.outputs for problem in table.problems] == [(), (f"{tmp_path}/b/metrics.json",)]
+
+
+def test_a_selection_on_test_labels_is_marked(tmp_path):
+    rows = [
+        {"label": name, "recipe": "r", "probe": "probe", "runs": [probed(tmp_path / name, 0, 0.9, selected_on_test=on)]}
+        for name, on in (("a", True), ("b", False))
+    ]
+    found = read(build(plan(rows)))
+    assert [line["notes"] for line in found] == ["selected on test labels", ""]
+    assert [line["fitted on"] for line in found] == ["train", "train"]
 
 
 def test_diverged_missing_and_degenerate_are_said(tmp_path):
@@ -142,20 +203,10 @@ def test_best_and_second_are_marked_controls_are_not(tmp_path):
 
 
 def test_clusterings_probes_and_protocols_are_ranked_apart(tmp_path):
-    probed = run(tmp_path / "a", 0, 0.3)
-    metrics = tmp_path / "a" / "metrics.json"
-    stored = json.loads(metrics.read_text())
-    stored["results"]["probe"] = {"status": "ok", "ACC": 0.99}
-    stored["records"]["evaluate"] = {
-        "fingerprint": "e",
-        "code": "c",
-        "settings": {"protocol": {"probe": {"train": "t"}}},
-    }
-    metrics.write_text(json.dumps(stored))
     both = [run(tmp_path / "c", 0, 0.5), run(tmp_path / "d", 0, 0.7, protocol="split")]
     rows = [
         row("clusters", [run(tmp_path / "b", 0, 0.9)]),
-        {"label": "probe", "recipe": "r", "evaluation": "probe", "runs": [probed]},
+        {"label": "probe", "recipe": "r", "probe": "probe", "runs": [probed(tmp_path / "a", 0, 0.99)]},
         row("two protocols", both),
     ]
     ranks = [next(iter(r.cells.values())).rank for r in build(plan(rows)).rows]
@@ -203,10 +254,7 @@ def test_verdicts_compare_cell_by_cell(tmp_path):
 
 
 def test_rows_of_seen_splits_and_of_some_metrics(tmp_path):
-    made = run(tmp_path / "a", 0, 0.5)
-    stored = json.loads((tmp_path / "a" / "metrics.json").read_text())
-    stored["results"]["clustering/kmeans@seen"] = {"status": "ok", "ACC": 0.9}
-    (tmp_path / "a" / "metrics.json").write_text(json.dumps(stored))
+    made = run(tmp_path / "a", 0, 0.5, seen={"ACC": 0.9})
     reported = [
         {"table": "x", "method": "m", "dataset": "Data/train", "setting": "", "metric": "ACC", "mean": "0.95",
          "std": "", "unit": "fraction", "source": "p", "note": ""}

@@ -36,14 +36,14 @@ def test_the_main_command_mirrored_everything(smoke, client):
     assert mixem.info.status == "FINISHED"
     assert mixem.data.params["recipe.weights.comp_ent"] == "2.0"
     assert mixem.data.params["seed"] == "0"
-    metrics = json.loads((smoke.root / "results/smoke/runs/digits_200/full/mixem/seed0/metrics.json").read_text())
+    file = "results/smoke/runs/digits_200/full/mixem/seed0/metrics/clustering/kmeans_components.json"
     stored = mixem.data.metrics["clustering/kmeans_components/ACC"]
-    assert stored == pytest.approx(metrics["results"]["clustering/kmeans_components"]["ACC"])
+    assert stored == pytest.approx(json.loads((smoke.root / file).read_text())["result"]["ACC"])
     base = found["digits_200/full/simclr_base/seed0"]
     history = client.get_metric_history(base.info.run_id, "train/contrast")
     assert [point.step for point in history] == [1, 2]
     names = {item.path for item in client.list_artifacts(mixem.info.run_id)}
-    assert names == {"history.csv", "metrics.json", "train.json"}
+    assert names == {"history.csv", "metrics", "metrics.json", "train.json"}
     suite = found["suite/smoke"]
     assert {item.path for item in client.list_artifacts(suite.info.run_id)} == {"logs", "tables"}
     assert "tables/table2.csv" in {item.path for item in client.list_artifacts(suite.info.run_id, "tables")}
@@ -60,10 +60,10 @@ def test_a_second_track_adds_nothing_and_a_changed_run_replaces_its_old_one(smok
     assert done.returncode == 0, done.stderr
     assert {key: run.info.run_id for key, run in runs(client).items()} == before
     assert count_points(smoke) == points
-    path = smoke.root / "results/smoke/runs/digits_200/full/pixels/seed0/metrics.json"
+    path = smoke.root / "results/smoke/runs/digits_200/full/pixels/seed0/metrics/clustering/kmeans_raw.json"
     original = path.read_text()
     changed = json.loads(original)
-    changed["results"]["clustering/kmeans_raw"]["ACC"] = 0.125
+    changed["result"]["ACC"] = 0.125
     path.write_text(json.dumps(changed))
     try:
         assert "1 replaced" in track(smoke).stdout

@@ -70,7 +70,15 @@ def test_touching_every_file_makes_nothing_stale(smoke):
          stages(STAGES, CONTRAST, MINED)),
         ("methods/scan.py", "views = 1", "views = 1 + 0", stages(STAGES, ("scan", "selflabel"))),
         ("config/recipes/scan.yaml", "count: 20}", "count: 19}", stages(STAGES, ("scan", "selflabel"), MINED)),
-        ("evaluation/clustering.py", '"n": len(labels),', '"n": labels.size,', stages(("evaluate",), EVERY)),
+        ("evaluation/metrics/sizes.py", '"n": len(labels),', '"n": labels.size,', stages(("evaluate",), EVERY)),
+        ("evaluation/probes/linear.py", "= -1.0, 0, None", "= -2.0, 0, None", stages(("evaluate",), ("simclr",))),
+        # No row asks for this probe.
+        ("evaluation/probes/knn.py", "k = min(settings.k", "k = 0 + min(settings.k", set()),
+        ("evaluation/assigners/spectral.py", "return self.labels", "return +self.labels",
+         stages(("assign", "evaluate"), ("pixels",))),
+        ("evaluation/assigners/kmeans_components.py", '"stable"', '"mergesort"',
+         stages(("assign", "evaluate"), ("mixem",))),
+        ("report/figures/history.py", "3.4", "3.5", set()),
         ("methods/mixem.py", "# [B, M]", "# shape [B, M]", set()),
         ("methods/mixem.py", '"""Eq. 4: minus', '"""Equation 4: minus', set()),
         ("config/recipes/mixem.yaml", "comp_ent: 2.0", "comp_ent: 2.5", stages(STAGES, ("mixem",))),
@@ -79,7 +87,8 @@ def test_touching_every_file_makes_nothing_stale(smoke):
          stages(("assign", "evaluate"), ("untrained", "simclr_base", "simclr"))),
         ("config/protocols.yaml", "title: train+test / test", "title: both / test", {("tabulate_table2", "")}),
     ],
-    ids=["method", "block", "neighbours", "count", "metric", "comment", "docstring", "recipe", "variant", "assigner",
+    ids=["method", "block", "neighbours", "count", "metric", "probe", "other probe", "assigner code", "one assigner",
+         "figure", "comment", "docstring", "recipe", "variant", "assigner",
          "title"],
 )  # fmt: skip
 def test_an_edit_makes_exactly_this_stale(smoke, file, old, new, expected):
@@ -99,29 +108,50 @@ def test_another_seed_adds_its_jobs_only(smoke):
     assert added == stages(STAGES, [f"{recipe} 1" for recipe in EVERY], ("mine", "simclr_base 1"))
 
 
-def test_without_snakemakes_notes_the_records_name_stale_rows(smoke):
-    """A lost .snakemake folder blinds Snakemake to edited code; the table stage must not print what is stale."""
+def printed_command(done):
+    """The command that a table printed to mend what is stale."""
+    return re.search(r"make what is stale or missing anew:\n(.*--forcerun .*)", done.stdout + done.stderr)[1]
+
+
+def cells(table):
+    with open(table, newline="") as file:
+        return {row["method"]: (row["digits (200) ACC"], row["notes"]) for row in csv.DictReader(file)}
+
+
+def test_without_snakemakes_notes_the_records_name_stale_rows_and_what_mends_them(smoke):
+    """A lost .snakemake folder blinds Snakemake to edited code; the table stage must not print what is stale. The one
+    command that it prints, run as it stands, fills the row again and computes nothing else.
+    """
     aside = smoke.root / "aside"
     shutil.move(smoke.root / ".snakemake", aside)
     table = smoke.root / TARGET
     before = table.read_text()
+    old, new = "1 - p.max(1).values", "1.0 - p.max(1).values"
     try:
-        with edited(
-            smoke.root / "methods/mixem.py", lambda text: text.replace("1 - p.max(1).values", "1.0 - p.max(1).values")
-        ):
+        with edited(smoke.root / "methods/mixem.py", lambda text: text.replace(old, new)):
             done = smoke.snakemake(TARGET)
             assert done.returncode == 0, done.stderr
             said = done.stdout + done.stderr
             assert "results/smoke/runs/digits_200/full/mixem/seed0: stale, stage train ran with other code" in said
-            with open(table, newline="") as file:
-                rows = {row["method"]: row for row in csv.DictReader(file)}
-            assert rows["MIX'EM + K-means"]["digits (200) ACC"] == ""
-            assert "stale" in rows["MIX'EM + K-means"]["notes"]
-            assert rows["SimCLR + K-means"]["digits (200) ACC"] != ""
+            found = cells(table)
+            assert found["MIX'EM + K-means"][0] == ""
+            assert "stale" in found["MIX'EM + K-means"][1]
+            assert found["SimCLR + K-means"][0] != ""
             strict = smoke.snakemake(TARGET, "--config", "strict=true")
             assert strict.returncode == 1
             assert "runs cannot be printed" in strict.stdout + strict.stderr
-        assert smoke.snakemake(TARGET).returncode == 0
+            assert "strict=true" in printed_command(strict)
+            command = printed_command(done)
+            assert command.endswith(f"{TARGET} --forcerun results/smoke/runs/digits_200/full/mixem/seed0/model.pt")
+            mended = smoke.run("bash", "-c", command)
+            assert mended.returncode == 0, mended.stdout + mended.stderr
+            jobs = re.findall(r"rule (\w+):", mended.stdout + mended.stderr)
+            assert sorted(jobs) == ["assign", "assign", "embed", "evaluate", "tabulate_table2", "train"]
+            assert table.read_text() == before
+        # The code is back, the results of the edit are stale in turn.
+        done = smoke.snakemake(TARGET)
+        assert cells(table)["MIX'EM + K-means"][0] == ""
+        assert smoke.run("bash", "-c", printed_command(done)).returncode == 0
         assert table.read_text() == before
     finally:
         shutil.rmtree(smoke.root / ".snakemake")
@@ -130,15 +160,55 @@ def test_without_snakemakes_notes_the_records_name_stale_rows(smoke):
     assert planned(smoke) == set()
 
 
+def test_a_stale_base_is_what_the_command_makes_anew(smoke):
+    """The base's own record says whether it is the base or the run that must be trained again."""
+    changed = json.loads((smoke.root / "results/smoke/.plan/table2.json").read_text())
+    base = smoke.root / "results/smoke/runs/digits_200/full/simclr_base/seed0/train.json"
+    run = next(row for row in changed["rows"] if row["label"] == "SCAN")["runs"][0]
+    run["expected"]["train"][0] = "another"
+    training = next(source for source in run["sources"] if source["output"] == f"{run['folder']}/model.pt")
+    training["fingerprint"] = "another"
+    asked = smoke.root / "changed.json"
+    asked.write_text(json.dumps(changed))
+
+    def command():
+        done = smoke.stage("report.tabulate", "--plan", str(asked), "--out", str(smoke.root / "changed.csv"))
+        return printed_command(done)
+
+    assert command().endswith("--forcerun results/smoke/runs/digits_200/full/scan/seed0/model.pt")
+    fingerprint = json.loads(base.read_text())["records"]["train"]["fingerprint"]
+    with edited(base, lambda text: text.replace(fingerprint, "x")):
+        assert "--forcerun results/smoke/runs/digits_200/full/simclr_base/seed0/model.pt" in command()
+        assert "scan/seed0" not in command()
+
+
+def test_an_edited_probe_leaves_every_other_record_alone(smoke):
+    """Editing one probe runs the evaluate jobs that use it, and in them computes that probe only."""
+    folder = smoke.root / "results/smoke/runs/digits_200/full/simclr/seed0/metrics"
+    probe, clustering = folder / "linear_mixem.json", folder / "clustering/kmeans.json"
+    before = [path.stat().st_mtime_ns for path in (probe, clustering)]
+    with edited(smoke.root / "evaluation/probes/linear.py", lambda text: text.replace("= -1.0, 0", "= -2.0, 0")):
+        assert smoke.snakemake(TARGET).returncode == 0
+        assert probe.stat().st_mtime_ns > before[0]
+        assert clustering.stat().st_mtime_ns == before[1]
+    assert smoke.snakemake(TARGET).returncode == 0
+    assert clustering.stat().st_mtime_ns == before[1]
+    assert planned(smoke) == set()
+
+
 def test_records_hold_what_really_ran(smoke):
-    stored = json.loads((smoke.root / "results/smoke/runs/digits_200/full/mixem/seed0/metrics.json").read_text())
+    folder = smoke.root / "results/smoke/runs/digits_200/full/mixem/seed0"
+    stored = json.loads((folder / "metrics/clustering/kmeans_components.json").read_text())
     records = stored["records"]
-    assert list(records) == ["prepare", "train", "embed", "assign/argmax", "assign/kmeans_components", "evaluate"]
+    assert list(records) == ["prepare", "train", "embed", "assign/kmeans_components", "score/kmeans_components"]
     for record in records.values():
         assert {"code", "settings", "fingerprint", "versions", "lock", "seconds", "machine"} <= set(record)
     assert records["train"]["settings"]["recipe"]["settings"]["follow"] == "code"
     assert records["train"]["base_seed"] == 0
-    assert stored["results"]["clustering/kmeans_components"]["status"] == "ok"
+    assert stored["result"]["status"] == "ok"
+    index = json.loads((folder / "metrics.json").read_text())["evaluations"]
+    assert index["clustering/kmeans_components"] == records["score/kmeans_components"]["fingerprint"]
+    assert set(index) == {"clustering/argmax", "clustering/kmeans_components"}
 
 
 def test_bad_configuration_is_one_clear_error_before_any_job(smoke):

@@ -13,9 +13,7 @@ from pipeline import catalogue
 from pipeline.wings import signature, wing_names
 from tests.evaluation.samples import algorithm, assigner, blobs
 
-ENTRIES = [
-    name for name in catalogue.names("assigner") if catalogue.entry("assigner", name).get("clusters", 1) != 25000
-]
+ENTRIES = [name for name in catalogue.names("assigner") if name != "kmeans_25000"]  # more clusters than rows here
 
 
 @pytest.mark.parametrize("name", wing_names("assigner"))
