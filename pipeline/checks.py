@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
-from pipeline.catalogue import ConfigError
+from pipeline.naming import ConfigError, require
 from pipeline.runs import Run
 
 
@@ -16,24 +16,24 @@ def check_suite(config: Mapping[str, Any]) -> None:
     catalogue.check(config, "suite", "configuration")
     for kind, key in (("data set", "datasets"), ("protocol", "protocols"), ("table", "tables")):
         for name in config[key]:
-            catalogue.require(kind, name, catalogue.names(kind))
+            require(kind, name, catalogue.names(kind))
     for key in ("datasets", "protocols", "seeds", "tables"):
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
     for name in config["overrides"]:
         if name != "*":
-            catalogue.require("recipe in overrides", name, recipes.names())
+            require("recipe in overrides", name, recipes.names())
 
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
     """Every name in a table is known, and each row says what it shows. Raises ConfigError."""
     where = f"config/tables/{name}.yaml"
     for metric in table["metrics"]:
-        catalogue.require(f"metric in {where}", metric, catalogue.names("metric"))
+        require(f"metric in {where}", metric, catalogue.names("metric"))
     for kind, values in (("data set", datasets), ("protocol", protocols)):
         for value in values:
-            catalogue.require(f"{kind} in {where}", value, catalogue.names(kind))
+            require(f"{kind} in {where}", value, catalogue.names(kind))
     for row in table["rows"]:
         at = f"{where}, row {row['label']!r}"
         if "recipe" not in row:
@@ -42,10 +42,10 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
             continue
         if ("assigner" in row) == ("probe" in row):
             raise ConfigError(f"{at}: exactly one of assigner and probe is needed")
-        catalogue.require(f"recipe in {where}", row["recipe"], recipes.names())
+        require(f"recipe in {where}", row["recipe"], recipes.names())
         for key in ("assigner", "probe"):
             if key in row:
-                catalogue.require(f"{key} in {where}", row[key], catalogue.names(key))
+                require(f"{key} in {where}", row[key], catalogue.names(key))
 
 
 def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]) -> None:

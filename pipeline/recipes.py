@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import catalogue
-from pipeline.catalogue import ConfigError
+from pipeline.naming import ConfigError, require, suggestion
 from pipeline.signatures import Signature, check_settings, read_signature
 
 METHODS = Path(__file__).resolve().parent.parent / "methods"
@@ -72,9 +72,9 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     recipe and of the variant.
     """
     stem, _, variant = name.partition("-")
-    catalogue.require("recipe", stem, [path.stem for path in (catalogue.CONFIG / "recipes").glob("*.yaml")])
+    require("recipe", stem, [path.stem for path in (catalogue.CONFIG / "recipes").glob("*.yaml")])
     family = catalogue.entry("data set", dataset)["family"]
-    catalogue.require(f"family of data set {dataset!r}", family, catalogue.names("family"))
+    require(f"family of data set {dataset!r}", family, catalogue.names("family"))
     files = _chain(stem)
     path, own = files[-1]
     _refuse_without_settings(stem, files, family, dataset)
@@ -86,7 +86,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
         variants = own.get("variants") or {}
         if variant not in variants:
             raise ConfigError(
-                f"config/recipes/{stem}.yaml: unknown variant {variant!r}; {catalogue.suggestion(variant, variants)}"
+                f"config/recipes/{stem}.yaml: unknown variant {variant!r}; {suggestion(variant, variants)}"
             )
         stack += _parts([(path, ("variants", variant), variants[variant] or {})], family, dataset)
     for key in dict.fromkeys(("*", stem, name)):
@@ -104,7 +104,7 @@ def _parts(parts: list[tuple[Path, tuple[str, ...], dict[str, Any]]], family: st
     for file, keys, content in parts:
         for scope, kind in zip(SCOPES, ("family", "data set"), strict=True):
             for known in content.get(scope) or {}:
-                catalogue.require(f"{kind} in {file.name}", known, catalogue.names(kind))
+                require(f"{kind} in {file.name}", known, catalogue.names(kind))
         plain = {key: value for key, value in content.items() if key not in (*SCOPES, "variants", "extends")}
         stack.append(Layer(file, keys, plain))
     for scope, key in zip(SCOPES, (family, dataset), strict=True):
@@ -137,7 +137,7 @@ def _with_views(content: Mapping[str, Any], file: Path | None) -> dict[str, Any]
     if not isinstance(views, Mapping) or "preset" not in views:
         return dict(content)
     where = f"augmentation in {file.name if file else 'the overrides'}"
-    catalogue.require(where, views["preset"], catalogue.names("augmentation"))
+    require(where, views["preset"], catalogue.names("augmentation"))
     changes = {key: value for key, value in views.items() if key != "preset"}
     # `whole` tells merge() that nothing of the layers below stays.
     return {**content, "augmentation": Whole(merge(catalogue.entry("augmentation", views["preset"]), changes))}
@@ -174,7 +174,7 @@ def _network(
     network = {key: value for key, value in merged["network"].items() if value is not None}
     if not merged.get("base"):
         return network
-    catalogue.require(f"recipe of the base in {where}", merged["base"]["recipe"], names())
+    require(f"recipe of the base in {where}", merged["base"]["recipe"], names())
     base = architecture(resolve(merged["base"]["recipe"], merged["base"].get("dataset", dataset), overrides))
     said: dict[str, Any] = {}
     for layer in stack[1:]:  # the family's network is a default, not a statement
@@ -213,7 +213,7 @@ def _chain(stem: str, seen: tuple[str, ...] = ()) -> list[tuple[Path, dict[str, 
         path = folder / "fragments" / f"{stem}.yaml"
     if not path.is_file():
         known = [file.stem for file in folder.rglob("*.yaml")]
-        raise ConfigError(f"unknown recipe or fragment {stem!r}; {catalogue.suggestion(stem, known)}")
+        raise ConfigError(f"unknown recipe or fragment {stem!r}; {suggestion(stem, known)}")
     content = catalogue.read_yaml(path)
     below = content.get("extends", [])
     files: list[tuple[Path, dict[str, Any]]] = []
@@ -240,7 +240,7 @@ def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any
 
 def signature(method: str) -> Signature:
     """Settings, loss terms and flags of a method, read from its source."""
-    catalogue.require("method", method, method_names())
+    require("method", method, method_names())
     return read_signature(METHODS / f"{method}.py")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import catalogue, recipes
+from pipeline.naming import require
 from pipeline.provenance import canonical_json
 
 
@@ -92,7 +93,7 @@ class Runs:
         runs = {}
         for label, shown in figure["recipes"].items():
             recipe = shown if isinstance(shown, str) else shown["recipe"]
-            catalogue.require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
+            require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
             first = [self.config[key][0] for key in ("datasets", "protocols")]
             runs[label] = Run(*first, recipe, self.config["seeds"][0])
         return runs

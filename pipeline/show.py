@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from pipeline import catalogue, recipes, wings
+from pipeline.naming import require
 from pipeline.record import run_stage
 
 Keys = tuple[str, ...]
@@ -88,7 +89,7 @@ def listing() -> list[str]:
 def suite_overrides(name: str) -> dict[str, Any]:
     """The overrides of a suite of config/suites."""
     folder = catalogue.CONFIG / "suites"
-    catalogue.require("suite", name, [path.stem for path in folder.glob("*.yaml")])
+    require("suite", name, [path.stem for path in folder.glob("*.yaml")])
     return catalogue.read_yaml(folder / f"{name}.yaml").get("overrides", {})
 
 

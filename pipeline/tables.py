@@ -4,7 +4,7 @@ import csv
 from typing import Any
 
 from pipeline import catalogue
-from pipeline.catalogue import ConfigError
+from pipeline.naming import ConfigError, require, suggestion
 from pipeline.runs import Row, Run, Table
 from pipeline.sources import sources
 from pipeline.stages import Stages
@@ -56,10 +56,10 @@ def reported_values(table: Table) -> list[dict[str, str]]:
     path = catalogue.CONFIG / "reported" / f"{table['reported']['file']}.csv"
     if not path.is_file():
         known = [file.stem for file in path.parent.glob("*.csv")]
-        raise ConfigError(f"no reported values {path.name}; {catalogue.suggestion(path.stem, known)}")
+        raise ConfigError(f"no reported values {path.name}; {suggestion(path.stem, known)}")
     wanted = {row.get("reported") for row in table["rows"]} - {None}
     with open(path, encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["table"] == table["reported"]["table"]]
     for method in wanted:
-        catalogue.require(f"reported method in {path.name}", method, {row["method"] for row in rows})
+        require(f"reported method in {path.name}", method, {row["method"] for row in rows})
     return [row for row in rows if row["method"] in wanted]

@@ -85,32 +85,15 @@ def write_prepared(
 
     `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N]
     (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes.
+    Raises DataError for arrays that are not what the spec says.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
-    if root is None and (images.dtype not in (np.uint8, np.float32) or images.ndim != 4):
-        raise DataError(
-            f"{name}: images must be uint8 or float32 [N, H, W, C], found {images.dtype} {list(images.shape)}"
-        )
-    if images.dtype == np.float32 and not np.isfinite(images).all():
-        raise DataError(f"{name}: NaN or infinity in {int((~np.isfinite(images)).any((1, 2, 3)).sum())} rows")
-    if root is None and list(images.shape[1:]) != list(spec["shape"]):
-        raise DataError(
-            f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"
-        )
+    _check_images(name, spec, images, root)
     if dict(splits) != dict(spec["splits"]):
         raise DataError(f"{name}: splits {dict(splits)} found, config/datasets/{name}.yaml says {dict(spec['splits'])}")
     if not len(images) == len(labels) == sum(splits.values()):
         raise DataError(f"{name}: {len(images)} images, {len(labels)} labels, {sum(splits.values())} rows in splits")
-    several = bool(spec.get("multilabel"))
-    if labels.ndim != 1 + several or (several and labels.shape[1] != spec["classes"]):
-        wanted = f"[N, {spec['classes']}]" if several else "[N]"
-        raise DataError(f"{name}: labels of shape {list(labels.shape)} found, {wanted} expected")
-    found = np.flatnonzero((labels == 1).any(0)) if several else np.unique(labels[labels >= 0])
-    if len(found) != spec["classes"] or (len(found) and (found[0], found[-1]) != (0, spec["classes"] - 1)):
-        raise DataError(
-            f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{spec['classes'] - 1}; "
-            "an image folder with one level too many is a usual cause"
-        )
+    _check_labels(name, spec, labels)
     ranges, start = {}, 0
     for split, size in splits.items():
         ranges[split] = [start, start + size]
@@ -134,6 +117,34 @@ def write_prepared(
     }
     write_json(folder / "card.json", card)
     return card
+
+
+def _check_images(name: str, spec: Mapping[str, Any], images: np.ndarray, root: str | None) -> None:
+    """Type, finiteness and shape of images [N, H, W, C]; paths of files are looked at when they are decoded."""
+    if root is None and (images.dtype not in (np.uint8, np.float32) or images.ndim != 4):
+        raise DataError(
+            f"{name}: images must be uint8 or float32 [N, H, W, C], found {images.dtype} {list(images.shape)}"
+        )
+    if images.dtype == np.float32 and not np.isfinite(images).all():
+        raise DataError(f"{name}: NaN or infinity in {int((~np.isfinite(images)).any((1, 2, 3)).sum())} rows")
+    if root is None and list(images.shape[1:]) != list(spec["shape"]):
+        raise DataError(
+            f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"
+        )
+
+
+def _check_labels(name: str, spec: Mapping[str, Any], labels: np.ndarray) -> None:
+    """Labels [N] of exactly the classes 0..C-1 (and -1 for none), or with several labels an image [N, C]."""
+    several = bool(spec.get("multilabel"))
+    if labels.ndim != 1 + several or (several and labels.shape[1] != spec["classes"]):
+        wanted = f"[N, {spec['classes']}]" if several else "[N]"
+        raise DataError(f"{name}: labels of shape {list(labels.shape)} found, {wanted} expected")
+    found = np.flatnonzero((labels == 1).any(0)) if several else np.unique(labels[labels >= 0])
+    if len(found) != spec["classes"] or (len(found) and (found[0], found[-1]) != (0, spec["classes"] - 1)):
+        raise DataError(
+            f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{spec['classes'] - 1}; "
+            "an image folder with one level too many is a usual cause"
+        )
 
 
 def open_prepared(folder: str | Path, verify: bool = True) -> Prepared:

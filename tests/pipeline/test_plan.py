@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline import catalogue
-from pipeline.catalogue import ConfigError
+from pipeline.naming import ConfigError
 from pipeline.plan import Plan
 from pipeline.runs import Neighbours, Run
 

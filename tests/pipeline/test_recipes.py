@@ -8,7 +8,7 @@ import pytest
 
 from methods.method import load_method
 from pipeline import catalogue, recipes
-from pipeline.catalogue import ConfigError
+from pipeline.naming import ConfigError
 
 DATASETS = catalogue.names("data set")
 

@@ -3,8 +3,9 @@
 import pytest
 
 from pipeline import catalogue
-from pipeline.catalogue import ConfigError, entry_or_json
+from pipeline.catalogue import entry_or_json
 from pipeline.command import command_of
+from pipeline.naming import ConfigError
 from pipeline.provenance import ROOT, canonical_json
 from pipeline.row_groups import expand
 from pipeline.wings import WINGS, signature, wing_modules, wing_names

@@ -9,6 +9,7 @@ from PIL import Image
 
 from evaluation import evaluate
 from pipeline import catalogue
+from pipeline.naming import ConfigError
 from pipeline.plan import Plan
 from pipeline.record import Record
 from preparation.prepared import DataError, open_prepared, write_prepared
@@ -112,7 +113,7 @@ def test_what_needs_one_label_an_image_is_refused_before_any_job(monkeypatch):
         known = {"table": table | {"rows": [{"label": "x", "recipe": "transfer", **row}]}}
         monkeypatch.setattr(catalogue, "entry", lambda kind, name, known=known: known.get(kind) or entry(kind, name))
         asked = next(iter(row.values()))
-        with pytest.raises(catalogue.ConfigError, match=f"several labels, which '{asked}' cannot use"):
+        with pytest.raises(ConfigError, match=f"several labels, which '{asked}' cannot use"):
             Plan(default)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline import catalogue
+from pipeline.naming import ConfigError
 from pipeline.record import run_stage
 from pipeline.wings import signature, wing_modules, wing_names
 from report.figure import load, project, scatter
@@ -49,7 +50,7 @@ def test_a_wrong_kind_or_key_of_a_figure_is_named():
         ({"kind": "embedding", "projektion": "umap"}, "unknown key 'projektion'; did you mean 'projection'"),
         ({"kind": "history"}, "'columns' is missing"),
     ):
-        with pytest.raises(catalogue.ConfigError, match=message):
+        with pytest.raises(ConfigError, match=message):
             catalogue.entry_or_json("figure", json.dumps(figure | change))
 
 
