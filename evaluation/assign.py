@@ -14,7 +14,7 @@ import numpy as np
 from evaluation.assigner import build
 from evaluation.features import NonFinite
 from pipeline.catalogue import entry_or_json
-from pipeline.record import Record, StageError, read_json, run_stage, whole, write_json
+from pipeline.record import EVALUABLE, Record, StageError, read_json, run_stage, whole, write_json
 from preparation.prepared import check_made_from, open_prepared
 
 PARTS = ("fit", "score", "seen")  # of a protocol: rows that are learnt from, that are scored, that are scored besides
@@ -47,7 +47,8 @@ def main() -> None:
     rows = {part: data.rows(splits[part]) if part in splits else np.empty(0, np.int64) for part in PARTS}
     clusters = {part: np.full(len(rows[part]), -1, dtype=np.int64) for part in ("score", "seen")}
     status, facts = records["train"]["status"], {}
-    if status == "ok":
+    if status in EVALUABLE:
+        status = "ok"
         try:
             facts = _assign(arguments.features, entry, data.card["classes"], rows, clusters, arguments.seed)
         except NonFinite as problem:
@@ -56,8 +57,7 @@ def main() -> None:
             status, facts = "not_possible", {"reason": str(problem)}
     out = Path(arguments.out)
     with whole(out) as file:
-        arrays = {"rows": rows["score"], "clusters": clusters["score"], "seen_rows": rows["seen"]}
-        np.savez(file, **arrays, seen=clusters["seen"])
+        np.savez(file, rows=rows["score"], clusters=clusters["score"], seen_rows=rows["seen"], seen=clusters["seen"])
     facts |= {"fitted_on": len(rows["fit"]), "scored_on": len(rows["score"])}
     write_json(out.with_suffix(".json"), {"records": {**records, f"assign/{name}": record.finish(status, **facts)}})
     print(f"{name}: {status}, {len(np.unique(clusters['score']))} clusters in {len(clusters['score'])} rows")

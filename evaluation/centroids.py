@@ -1,6 +1,6 @@
 """K-means on feature arrays, for all that need it. Torch is imported when the first one runs."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def fit_kmeans(
     clusters: int,
     seed: int,
     n_init: int = 1,
-    init: str | np.ndarray = "random",
+    init: Literal["random", "k-means++"] | np.ndarray = "random",
     max_iter: int = 300,
     finalists: int | None = None,
 ) -> "KMeans":

@@ -24,7 +24,7 @@ from evaluation.features import NonFinite
 from evaluation.metric import clustering_metrics
 from evaluation.probe import Task, load, settings_of
 from pipeline.catalogue import entry_or_json
-from pipeline.record import Record, StageError, read_json, run_stage, write_json
+from pipeline.record import EVALUABLE, Record, StageError, read_json, run_stage, write_json
 from pipeline.wings import wing_modules
 from preparation.prepared import Prepared, check_made_from, open_prepared
 
@@ -100,7 +100,9 @@ def _scores(
     for path, before in clusters.items():
         assigned = before[f"assign/{path.stem}"]
 
-        def make(path=path, before=before, assigned=assigned) -> Evaluation:
+        def make(
+            path: Path = path, before: Mapping[str, Any] = before, assigned: Mapping[str, Any] = assigned
+        ) -> Evaluation:
             record = Record("score", roots, {"protocol": splits}, {"clusters": assigned["fingerprint"]})
             compute = lambda: _score(path, assigned, data)  # noqa: E731
             return Evaluation(f"clustering/{path.stem}", f"score/{path.stem}", record, before, compute)
@@ -131,18 +133,18 @@ def _probes(
     arrays: dict[str, np.ndarray] = {}  # read once, when the first probe is computed
 
     def compute(entry: Mapping[str, Any]) -> dict[str, Any]:
-        if records["train"]["status"] != "ok":
+        if records["train"]["status"] not in EVALUABLE:
             return {"status": records["train"]["status"]}
         if not arrays:
             with np.load(features) as stored:
                 arrays.update({key: stored[key] for key in stored.files})
-        rows = [data.rows(part) for part in (protocol["probe"]["train"], protocol["probe"]["test"], protocol["score"])]
-        task = Task(arrays, data.labels, data, *rows, settings=settings_of(entry), seed=seed)
+        train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
+        task = Task(arrays, data.labels, data, train, test, data.rows(protocol["score"]), settings_of(entry), seed)
         return {**load(entry["algorithm"]).PROBE(task), **entry}
 
     for name, entry in probes.items():
 
-        def make(name=name, entry=entry) -> Evaluation:
+        def make(name: str = name, entry: Mapping[str, Any] = entry) -> Evaluation:
             roots = ("evaluation.evaluate", f"evaluation.probes.{entry['algorithm']}")
             inputs = {"features": records["embed"]["fingerprint"]}
             record = Record("probe", roots, {"probe": {"name": name, **entry}, "protocol": splits}, inputs, seed)

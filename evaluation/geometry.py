@@ -32,10 +32,10 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
     RRE carries the released code's factor 1/2 (`RRE_text` is without it); LGD divides distances by the square root of
     the dimension, as only the code does (`LGD_text` does not); RMSE compares raw distances. Also `Trust@k`, `Cont@k`.
     """
-    x, z = _Space(x, "input"), _Space(z, "embedding")
-    count, most = len(x.points), max(neighbours)
-    if len(z.points) != count:
-        raise GeometryError(f"{count} inputs, {len(z.points)} embeddings")
+    inputs, embedded = _Space(x, "input"), _Space(z, "embedding")
+    count, most = len(inputs.points), max(neighbours)
+    if len(embedded.points) != count:
+        raise GeometryError(f"{count} inputs, {len(embedded.points)} embeddings")
     if 2 * count - 3 * most - 1 <= 0:
         raise GeometryError(f"N={count} is too small for k={most}: N > {(3 * most + 1) // 2} needed")
     ranks = {"x_of_z": np.empty((count, most)), "z_of_x": np.empty((count, most))}
@@ -43,14 +43,14 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
     step = max(1, BLOCK_NUMBERS // count)
     for start in range(0, count, step):
         rows = torch.arange(start, min(start + step, count))
-        dx, dz = x.distances(rows), z.distances(rows)
-        near_x, near_z = x.nearest(dx, rows, most), z.nearest(dz, rows, most)
+        dx, dz = inputs.distances(rows), embedded.distances(rows)
+        near_x, near_z = inputs.nearest(dx, rows, most), embedded.nearest(dz, rows, most)
         part = slice(start, start + len(rows))
-        ranks["x_of_z"][part] = x.ranks(dx, rows, near_z)
-        ranks["z_of_x"][part] = z.ranks(dz, rows, near_x)
+        ranks["x_of_z"][part] = inputs.ranks(dx, rows, near_z)
+        ranks["z_of_x"][part] = embedded.ranks(dz, rows, near_x)
         dx.sqrt_()
         dz.sqrt_()
-        local[part, :, 0], local[part, :, 1] = x.gaps(rows, near_x), z.gaps(rows, near_x)
+        local[part, :, 0], local[part, :, 1] = inputs.gaps(rows, near_x), embedded.gaps(rows, near_x)
         squared_gap += float(dx.sub_(dz).square_().sum())
     own = np.arange(1, most + 1)
     result: dict[str, Any] = {"RMSE": float(np.sqrt(squared_gap) / count)}
@@ -64,7 +64,7 @@ def geometry(x: np.ndarray, z: np.ndarray, neighbours: Sequence[int] = NEIGHBOUR
         for name, r in (("Trust", ranks["x_of_z"]), ("Cont", ranks["z_of_x"])):
             per_k[name].append(1 - scale * np.maximum(r[:, :k] - k, 0).sum())
         plain = local[:, :k, 0] - local[:, :k, 1]
-        scaled = local[:, :k, 0] / np.sqrt(x.width) - local[:, :k, 1] / np.sqrt(z.width)
+        scaled = local[:, :k, 0] / np.sqrt(inputs.width) - local[:, :k, 1] / np.sqrt(embedded.width)
         per_k["LGD"].append(np.sqrt((scaled**2).mean()))
         per_k["LGD_text"].append(np.sqrt((plain**2).mean()))
     result |= {name: float(np.mean(values)) for name, values in per_k.items()}

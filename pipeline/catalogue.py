@@ -7,7 +7,7 @@ an error that offers the nearest one that does.
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def read_yaml(path: Path) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _parse(path: Path, _mtime: int):
+def _parse(path: Path, _mtime: int) -> Callable[[], Any]:
     text = path.read_text(encoding="utf-8")
     try:
         parsed = yaml.load(text, Loader=_UniqueKeys)
@@ -116,10 +116,13 @@ def _short(path: Path) -> str:
     return str(path.relative_to(CONFIG.parent)) if path.is_relative_to(CONFIG.parent) else str(path)
 
 
-class _UniqueKeys(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where it is there: ten times as fast
+
+
+class _UniqueKeys(_Loader):  # type: ignore[misc]
     """YAML keeps the last of two equal keys without a word; here that is an error. Floats may be written 1e-3."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":  # `<<`: keys of an anchor, which the mapping may override

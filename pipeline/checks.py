@@ -89,9 +89,14 @@ def _rows(spec: Mapping[str, Any], run: Run, splits: list[str], use: str) -> int
     return sum(sizes[split] for split in splits)
 
 
+def for_several_labels() -> list[str]:
+    """The probes' algorithms that score images with several labels: their files say `several_labels = True`."""
+    return [name for name in wings.wing_names("probe") if wings.signature("probe", name).literals.get("several_labels")]
+
+
 def _check_several_labels(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]) -> None:
     """Images with several labels go to probes that say they can use them, and to nothing else."""
-    able = [name for name in wings.wing_names("probe") if wings.signature("probe", name).literals.get("several_labels")]
+    able = for_several_labels()
     unable = [*assigners, *(name for name in probes if catalogue.entry("probe", name)["algorithm"] not in able)]
     if recipes.signature(recipe["method"]).literals.get("uses_labels"):
         unable.append(f"method {recipe['method']}")

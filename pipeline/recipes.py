@@ -80,7 +80,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     _refuse_without_settings(stem, files, family, dataset)
     family_file = catalogue.CONFIG / "families" / f"{family}.yaml"
     stack = [Layer(family_file, (), catalogue.entry("family", family))]
-    parts = [(file, (), content) for file, content in files]
+    parts: list[Part] = [(file, (), content) for file, content in files]
     stack += _parts(parts, family, dataset)
     if variant:
         variants = own.get("variants") or {}
@@ -96,9 +96,10 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
 
 
 SCOPES = ("families", "datasets")
+Part = tuple[Path, tuple[str, ...], dict[str, Any]]  # file, keys that lead to the content there, content
 
 
-def _parts(parts: list[tuple[Path, tuple[str, ...], dict[str, Any]]], family: str, dataset: str) -> list[Layer]:
+def _parts(parts: list[Part], family: str, dataset: str) -> list[Layer]:
     """What each part says everywhere, then what each says for the family, then for the data set."""
     stack = []
     for file, keys, content in parts:
@@ -143,7 +144,7 @@ def _with_views(content: Mapping[str, Any], file: Path | None) -> dict[str, Any]
     return {**content, "augmentation": Whole(merge(catalogue.entry("augmentation", views["preset"]), changes))}
 
 
-class Whole(dict):
+class Whole(dict[str, Any]):
     """A value that replaces what lies below it instead of being merged key by key."""
 
 

@@ -22,6 +22,8 @@ from typing import IO, Any
 
 from pipeline.provenance import ROOT, code_version, fingerprint
 
+# A training with one of these statuses has features worth clustering; what became of it stands in the table's notes.
+EVALUABLE = ("ok", "untaught")
 RECORDED_VERSIONS = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "faiss-cpu", "umap-learn")
 
 
@@ -97,13 +99,14 @@ def _git() -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def whole(path: str | Path, mode: str = "wb") -> Iterator[IO]:
+def whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Write a file that appears whole or not at all: temporary name, flush to disk, rename."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(part, mode, **({} if "b" in mode else {"encoding": "utf-8", "newline": ""})) as file:
+        text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+        with part.open(mode, **text) as file:  # type: ignore[call-overload]
             yield file
             file.flush()
             os.fsync(file.fileno())

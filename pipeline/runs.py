@@ -94,8 +94,8 @@ class Runs:
         for label, shown in figure["recipes"].items():
             recipe = shown if isinstance(shown, str) else shown["recipe"]
             require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
-            first = [self.config[key][0] for key in ("datasets", "protocols")]
-            runs[label] = Run(*first, recipe, self.config["seeds"][0])
+            dataset, protocol, seed = (self.config[key][0] for key in ("datasets", "protocols", "seeds"))
+            runs[label] = Run(dataset, protocol, recipe, seed)
         return runs
 
     # ---- recipes

@@ -171,7 +171,7 @@ def _lines_of(file: Path, _mtime: int) -> dict[Keys, int]:
     """Keys -> line of every key of a YAML file; what an anchor brings stands where the anchor is."""
     numbers: dict[Keys, int] = {}
 
-    def visit(node: yaml.Node, before: Keys) -> None:
+    def visit(node: yaml.Node | None, before: Keys) -> None:
         if not isinstance(node, yaml.MappingNode):
             return
         for key, value in node.value:

@@ -28,9 +28,9 @@ def knn(task: Task) -> dict[str, Any]:
     settings = task.settings
     if settings.distance == "cosine" and settings.temperature is None:
         raise ProbeError("votes by cosine need a temperature; set it in config/probes.yaml, or distance: euclidean")
-    (bank, y), (x, y_test) = task.labelled()
-    k = min(settings.k, len(bank))
-    bank, labels, classes = torch.from_numpy(bank), torch.from_numpy(y), int(y.max()) + 1
+    (x_train, y), (x, y_test) = task.labelled()
+    k = min(settings.k, len(x_train))
+    bank, labels, classes = torch.from_numpy(x_train), torch.from_numpy(y), int(y.max()) + 1
     euclidean = settings.distance == "euclidean"
     # Nearest by |x - b|^2 is largest by x.b - |b|^2 / 2.
     offset = bank.square().sum(1) / 2 if euclidean else torch.zeros(len(bank))

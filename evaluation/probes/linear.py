@@ -53,7 +53,7 @@ def linear(task: Task) -> dict[str, Any]:
     else:
         x_watch, y_watch = x_test, y_test
     generator = torch.Generator().manual_seed(task.seed)
-    x, y, x_test, x_watch = (torch.from_numpy(np.ascontiguousarray(a)) for a in (x, y, x_test, x_watch))
+    train, labels, test, watch = (torch.from_numpy(np.ascontiguousarray(a)) for a in (x, y, x_test, x_watch))
     layer = torch.nn.Linear(x.shape[1], int(max(y.max(), y_test.max())) + 1)
     with torch.no_grad():
         layer.weight.normal_(0, 0.01, generator=generator)
@@ -62,21 +62,21 @@ def linear(task: Task) -> dict[str, Any]:
     best, patience, predicted, epoch_used = -1.0, 0, None, settings.epochs
     for epoch in range(settings.epochs):
         optimiser.param_groups[0]["lr"] = _rate(epoch, settings)
-        order = torch.randperm(len(x), generator=generator) if settings.shuffle else torch.arange(len(x))
+        order = torch.randperm(len(train), generator=generator) if settings.shuffle else torch.arange(len(train))
         for rows in order.split(settings.batch_size):
             optimiser.zero_grad()
-            F.cross_entropy(layer(x[rows]), y[rows]).backward()
+            F.cross_entropy(layer(train[rows]), labels[rows]).backward()
             optimiser.step()
         if settings.select != "last":
-            watched = float((_predict(layer, x_watch) == y_watch).mean())
+            watched = float((_predict(layer, watch) == y_watch).mean())
             patience += 1
             if watched > best:
                 best, patience, epoch_used = watched, 0, epoch + 1
-                predicted = _predict(layer, x_test)
+                predicted = _predict(layer, test)
             elif settings.patience is not None and patience >= settings.patience:
                 break
     if predicted is None:
-        predicted = _predict(layer, x_test)
+        predicted = _predict(layer, test)
     return prediction_scores(y_test, predicted) | {
         "epoch": epoch_used,
         "selection": SELECTED[settings.select],

@@ -14,9 +14,9 @@ class Settings:
 
 
 def similarity(task: Task) -> dict[str, Any]:
-    views = tuple(task.array(f"view{view}_{task.settings.features}") for view in (1, 2))
-    result = pair_similarity(task.array()[task.scored], task.labels[task.scored], views)
-    return result | {"alignment": alignment(*views), "pairs_of_views": len(views[0])}
+    first, second = (task.array(f"view{view}_{task.settings.features}") for view in (1, 2))
+    result = pair_similarity(task.array()[task.scored], task.labels[task.scored], (first, second))
+    return result | {"alignment": alignment(first, second), "pairs_of_views": len(first)}
 
 
 PROBE = similarity
