@@ -1,7 +1,7 @@
 """Normalised cut on a nearest-neighbour graph: SC-Ncut of the deep-clustering papers (Shi and Malik, PAMI 2000).
 
 scikit-learn's SpectralClustering step by step, but for the eigenvectors: it solves with the Laplacian, whose factors
-fill up on a neighbour graph until 70,000 rows never end; here ARPACK multiplies by the affinity, which takes seconds.
+fill up on a neighbour graph, so that 70,000 rows take hours; here ARPACK multiplies by the affinity, which takes seconds.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def normalised_cut(x: np.ndarray, clusters: int, neighbours: int, seed: int) -> 
 def embedding(affinity: csr_array, width: int, seed: int) -> np.ndarray:
     """Symmetric affinity [N, N] -> D^-1/2 times the first `width` eigenvectors of D^-1/2 A D^-1/2, [N, width].
 
-    A has no say on its diagonal. Of a graph in several components the first eigenvectors are known, one for each (the
+    The diagonal of A is ignored. Of a graph in several components the first eigenvectors are known, one for each (the
     largest first); a Lanczos method would miss some of these equal values, so it only looks for the rest.
     """
     affinity = affinity.copy()

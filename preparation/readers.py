@@ -10,7 +10,7 @@ from preparation.prepared import DataError, Raw
 from preparation.voc import read_voc
 
 DIGITS_SPLIT_SEED = 0
-# The order of rows must not hang on the order of keys: settings travel as JSON with sorted keys.
+# The order of rows must not depend on the order of keys: settings travel as JSON with sorted keys.
 SPLIT_ORDER = ("train", "fit", "val", "test", "holdout", "unlabeled")
 
 
