@@ -1,7 +1,7 @@
 """Normalised cut on a nearest-neighbour graph: SC-Ncut of the deep-clustering papers (Shi and Malik, PAMI 2000).
 
 scikit-learn's SpectralClustering step by step, but for the eigenvectors: it solves with the Laplacian, whose factors
-fill up on a neighbour graph, so that 70,000 rows take hours; here ARPACK multiplies by the affinity, which takes seconds.
+fill up on a neighbour graph, so that 70,000 rows take hours; here ARPACK multiplies by the affinity, in seconds.
 """
 
 import numpy as np

@@ -34,6 +34,15 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
     for kind, values in (("data set", datasets), ("protocol", protocols)):
         for value in values:
             require(f"{kind} in {where}", value, catalogue.names(kind))
+    titles: dict[str, str] = {}
+    for dataset in datasets:
+        title = catalogue.entry("data set", dataset)["title"]
+        if title in titles:
+            raise ConfigError(
+                f"{where}: data sets {titles[title]!r} and {dataset!r} both have the title {title!r}, so their columns "
+                "would be one; give one of them another title"
+            )
+        titles[title] = dataset
     for row in table["rows"]:
         at = f"{where}, row {row['label']!r}"
         if "recipe" not in row:

@@ -5,31 +5,13 @@ the mean over seeds with the sample standard deviation (n - 1) and n. A result w
 stale: it is named and left out, never printed.
 """
 
-import os
-import shlex
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pipeline.record import read_json
-
-NOT_RUN, STALE = "not run", "stale"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why a run's result is not printed."""
-
-    folder: str
-    kind: str  # "not run", "stale", "diverged", or the status that its record gives
-    reason: str  # in words, without the folder
-    stage: str = ""  # the first whose record differs from the plan
-    outputs: tuple[str, ...] = ()  # what to make anew so that it can be printed; nothing where that would not help
-
-    def __str__(self) -> str:
-        return f"{self.folder}: {self.reason}"
+from report.results import NOT_RUN, Problem, marks, read_result
 
 
 @dataclass
@@ -145,87 +127,31 @@ def _row(
             row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
             row.cells[dataset, metric].band = spec.get("bands", {}).get(dataset, {}).get(metric)
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
+    precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
     for run in runs:
         dataset = plan["datasets"][run["dataset"]]
-        read = _read_run(run, spec)
+        read = read_result(run, spec)
         if isinstance(read, Problem):
             problems.append(read)
             said.setdefault((dataset, read.reason), []).append(run["seed"])
             continue
-        result, row.fitted_on = read
+        row.fitted_on = read.fitted_on
         for metric, facts in plan["metrics"].items():
-            if metric in result and metric in spec.get("metrics", plan["metrics"]):
-                row.cells[dataset, metric].values.append(result[metric] * facts["scale"])
-        if result.get("degenerate"):
-            what = f"degenerate, {result['occupied_clusters']} clusters occupied"
-            said.setdefault((dataset, what), []).append(run["seed"])
-        if result.get("selected_on_test"):
+            if metric in read.result and metric in spec.get("metrics", plan["metrics"]):
+                row.cells[dataset, metric].values.append(read.result[metric] * facts["scale"])
+        for mark in marks(read):
+            said.setdefault((dataset, mark), []).append(run["seed"])
+        precisions.setdefault(dataset, Counter())[read.train.get("precision", "unknown")] += 1
+        if read.result.get("selected_on_test"):
             row.notes.append("selected on test labels")
     for (dataset, what), seeds in said.items():
         row.notes.append(f"{dataset} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
+    for dataset, counts in precisions.items():
+        if len(counts) > 1:
+            each = ", ".join(f"{count} in {precision}" for precision, count in sorted(counts.items()))
+            row.notes.append(f"{dataset}: a mean over precisions, {each}")
     row.notes = list(dict.fromkeys(row.notes))
     return row
-
-
-def _read_run(run: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[dict[str, Any], str] | Problem:
-    """(result, splits it was fitted on) of a run for one row, or what keeps it from being printed."""
-    folder, key = run["folder"], f"clustering/{spec['assigner']}" if "assigner" in spec else spec["probe"]
-    path = Path(folder, "metrics", f"{key}.json")
-    if not path.is_file():
-        return Problem(folder, NOT_RUN, NOT_RUN, outputs=_to_mend(run))
-    stored = read_json(path)
-    records, result = stored["records"], stored["result"]
-    for stage, (fingerprint, code) in run["expected"].items():
-        record = records.get(stage)
-        if record is None or record["fingerprint"] != fingerprint:
-            why = (
-                "was never recorded"
-                if record is None
-                else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
-            )
-            return Problem(folder, STALE, f"{STALE}, stage {stage} {why}", stage, _to_mend(run))
-    train = records["train"]
-    if train["status"] == "diverged":
-        where = train["diverged"]
-        return Problem(folder, "diverged", f"diverged in epoch {where['epoch']}, term {where['term']}")
-    if result["status"] != "ok":
-        said = result["status"].replace("_", " ")
-        reason = f"{said}: {result['reason']}" if result.get("reason") else said
-        return Problem(folder, said, reason, outputs=_to_mend(run) if said == "failed" else ())
-    if spec.get("seen"):
-        result = result.get("seen", {})
-    fitted = records[f"assign/{spec['assigner']}"] if "assigner" in spec else records[f"probe/{key}"]
-    splits = fitted["settings"]["protocol"]
-    # Of this run alone: what its base took stands in the base's own row.
-    result = {"training_seconds": train["training_seconds"], **result}
-    return result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"])
-
-
-def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The most upstream file that a row is made from whose record is missing or differs from the plan, and every such
-    data set (a base may have another); the last file, if all are as they should be.
-    """
-    sources, data, first = run.get("sources", []), [], []
-    for source in sources:
-        path = Path(source["record"])
-        stored = read_json(path) if path.is_file() else {}
-        # A data card holds one record, a run's files one for every stage.
-        record = stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}
-        if record.get("fingerprint") != source["fingerprint"]:
-            (data if source["stage"] == "prepare" else first).append(source["output"])
-    return tuple([*data, *first[:1]] or [source["output"] for source in sources[-1:]])
-
-
-def command_to_mend(problems: Iterable[Problem], csv: str) -> str:
-    """One command that makes every stale, missing or failed result of a table anew; empty where none would help.
-
-    BENCH_COMMAND is how the pipeline was called (pipeline/command.py).
-    """
-    files = sorted({output for problem in problems for output in problem.outputs})
-    if not files:
-        return ""
-    command = os.environ.get("BENCH_COMMAND") or "snakemake --cores all"
-    return f"{command} {shlex.quote(csv)} --forcerun {shlex.join(files)}"
 
 
 def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:

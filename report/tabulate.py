@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pipeline.record import StageError, read_json, run_stage, whole
 from report.layouts import to_csv, to_markdown, to_tex
-from report.tables import build, command_to_mend
+from report.results import command_to_mend
+from report.tables import build
 
 
 def main() -> None:

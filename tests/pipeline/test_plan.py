@@ -170,3 +170,15 @@ def test_scored_images_are_mined_only_where_a_recipe_watches_them():
         "count": 5,
         "splits": ["test"],
     }
+
+
+def test_two_data_sets_of_one_title_are_refused(monkeypatch):
+    """Their columns would be one, and its cells the mean over both."""
+    read = catalogue.read_yaml
+
+    def same(path):
+        return read(path) | ({"title": "digits"} if path.name == "digits_200.yaml" else {})
+
+    monkeypatch.setattr(catalogue, "read_yaml", same)
+    with pytest.raises(ConfigError, match="data sets 'digits' and 'digits_200' both have the title 'digits'"):
+        Plan(config(datasets=["digits", "digits_200"], tables=["table2"]))

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from report.layouts import to_csv, to_markdown, to_tex
-from report.tables import Problem, build, command_to_mend
+from report.results import Problem, command_to_mend
+from report.tables import build
 from tests.conftest import ROOT
 
 ACC = {"title": "ACC", "scale": 100, "digits": 1, "better": "higher"}
@@ -155,6 +156,27 @@ def test_diverged_missing_and_degenerate_are_said(tmp_path):
     assert "Data seed 1: not run" in found["notes"]
     assert "Data seed 2: degenerate, 3 clusters occupied" in found["notes"]
     assert found["Data ACC n"] == "1"
+
+
+def test_what_became_of_the_training_is_marked(tmp_path):
+    """A collapse at chance and a training with nothing to learn from are printed, but not without a word."""
+    runs = [
+        run(tmp_path / "0", 0, 0.35, train={"at_chance": True}),
+        run(tmp_path / "1", 1, 0.5, train={"status": "untaught", "untaught": {"epoch": 1, "steps": 3}}),
+        run(tmp_path / "2", 2, 0.6),
+    ]
+    line = read(build(plan([row("mine", runs)])))[0]
+    assert line["Data ACC n"] == "3"
+    assert "Data seed 0: training collapsed: its loss sits at chance" in line["notes"]
+    assert "Data seed 1: nothing to learn from in epoch 1: training ended there" in line["notes"]
+    assert "seed 2" not in line["notes"]
+
+
+def test_a_mean_over_precisions_says_so(tmp_path):
+    runs = [run(tmp_path / str(n), n, 0.5, train={"precision": "bf16-mixed" if n else "32-true"}) for n in range(3)]
+    mixed, alike = (read(build(plan([row("mine", some)])))[0]["notes"] for some in (runs, runs[1:]))
+    assert mixed == "Data: a mean over precisions, 1 in 32-true, 2 in bf16-mixed"
+    assert "precisions" not in alike
 
 
 def reported(method, mean, **more):

@@ -1,0 +1,111 @@
+"""Results of single runs, as tables read them: what may be printed, what must be said beside it, and what may not be.
+
+A result is printed only if its whole chain of records is the one that the plan expects.
+"""
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.record import read_json
+
+NOT_RUN, STALE = "not run", "stale"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a run's result is not printed."""
+
+    folder: str
+    kind: str  # "not run", "stale", "diverged", or the status that its record gives
+    reason: str  # in words, without the folder
+    stage: str = ""  # the first whose record differs from the plan
+    outputs: tuple[str, ...] = ()  # what to make anew so that it can be printed; nothing where that would not help
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """A result that may be printed: its numbers, the splits it was fitted on, the record of its training."""
+
+    result: dict[str, Any]
+    fitted_on: str
+    train: Mapping[str, Any]
+
+
+def read_result(run: Mapping[str, Any], spec: Mapping[str, Any]) -> Read | Problem:
+    """The result of a run for one row, or what keeps it from being printed."""
+    folder, key = run["folder"], f"clustering/{spec['assigner']}" if "assigner" in spec else spec["probe"]
+    path = Path(folder, "metrics", f"{key}.json")
+    if not path.is_file():
+        return Problem(folder, NOT_RUN, NOT_RUN, outputs=_to_mend(run))
+    stored = read_json(path)
+    records, result = stored["records"], stored["result"]
+    for stage, (fingerprint, code) in run["expected"].items():
+        record = records.get(stage)
+        if record is None or record["fingerprint"] != fingerprint:
+            why = (
+                "was never recorded"
+                if record is None
+                else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
+            )
+            return Problem(folder, STALE, f"{STALE}, stage {stage} {why}", stage, _to_mend(run))
+    train = records["train"]
+    if train["status"] == "diverged":
+        where = train["diverged"]
+        return Problem(folder, "diverged", f"diverged in epoch {where['epoch']}, term {where['term']}")
+    if result["status"] != "ok":
+        said = result["status"].replace("_", " ")
+        reason = f"{said}: {result['reason']}" if result.get("reason") else said
+        return Problem(folder, said, reason, outputs=_to_mend(run) if said == "failed" else ())
+    if spec.get("seen"):
+        result = result.get("seen", {})
+    fitted = records[f"assign/{spec['assigner']}"] if "assigner" in spec else records[f"probe/{key}"]
+    splits = fitted["settings"]["protocol"]
+    # Of this run alone: what its base took stands in the base's own row.
+    result = {"training_seconds": train["training_seconds"], **result}
+    return Read(result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"]), train)
+
+
+def marks(read: Read) -> list[str]:
+    """What a reader must know of a printed result before believing it."""
+    marks = []
+    if read.result.get("degenerate"):
+        marks.append(f"degenerate, {read.result['occupied_clusters']} clusters occupied")
+    if read.train.get("at_chance"):
+        marks.append("training collapsed: its loss sits at chance")
+    if where := read.train.get("untaught"):
+        marks.append(f"nothing to learn from in epoch {where['epoch']}: training ended there")
+    return marks
+
+
+def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The most upstream file that a row is made from whose record is missing or differs from the plan, and every such
+    data set (a base may have another); the last file, if all are as they should be.
+    """
+    sources, data, first = run.get("sources", []), [], []
+    for source in sources:
+        path = Path(source["record"])
+        stored = read_json(path) if path.is_file() else {}
+        # A data card holds one record, a run's files one for every stage.
+        record = stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}
+        if record.get("fingerprint") != source["fingerprint"]:
+            (data if source["stage"] == "prepare" else first).append(source["output"])
+    return tuple([*data, *first[:1]] or [source["output"] for source in sources[-1:]])
+
+
+def command_to_mend(problems: Iterable[Problem], csv: str) -> str:
+    """One command that makes every stale, missing or failed result of a table anew; empty where none would help.
+
+    BENCH_COMMAND is how the pipeline was called (pipeline/command.py).
+    """
+    files = sorted({output for problem in problems for output in problem.outputs})
+    if not files:
+        return ""
+    command = os.environ.get("BENCH_COMMAND") or "snakemake --cores all"
+    return f"{command} {shlex.quote(csv)} --forcerun {shlex.join(files)}"
