@@ -148,7 +148,7 @@ def test_without_snakemakes_notes_the_records_name_stale_rows_and_what_mends_the
             jobs = re.findall(r"rule (\w+):", mended.stdout + mended.stderr)
             assert sorted(jobs) == ["assign", "assign", "embed", "evaluate", "tabulate_table2", "train"]
             assert table.read_text() == before
-        # The code is back. Snakemake has notes of the jobs that it just ran, so now it sees by itself that they are stale.
+        # The code is back; Snakemake has notes of the jobs that it just ran, and sees by itself that they are stale.
         assert smoke.snakemake(TARGET).returncode == 0
         assert table.read_text() == before
     finally:
