@@ -16,7 +16,9 @@ rule mine:
         mem_mb=lambda w, attempt: 8000 * attempt,
         runtime=lambda w, attempt: 60 * attempt,
     params:
-        code=lambda w: plan.stages.mine(plan.run(w), Neighbours(w.array, int(w.number), tuple(w.splits.split("+")))).code,
+        code=lambda w: plan.stages.mine(
+            plan.run(w), Neighbours(w.array, int(w.number), tuple(w.splits.split("+")))
+        ).code,
         splits=lambda w: w.splits.split("+"),
         data=lambda w, input: dirname(input.data[0]),
     shell:
