@@ -150,13 +150,15 @@ class Whole(dict[str, Any]):
 
 # Another backbone, optimiser or schedule has other keys: naming one brings it whole.
 NAMED_BY = {"network": "backbone", "optimiser": "name", "schedule": "name"}
+ALTERNATIVES = ("labels",)  # its keys exclude each other
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """`above` laid over `below`, dictionaries key by key; neither is changed."""
     result = dict(below)
     for key, value in above.items():
-        whole = isinstance(value, Whole) or (isinstance(value, Mapping) and NAMED_BY.get(key, "") in value)
+        whole = isinstance(value, Whole) or key in ALTERNATIVES
+        whole = whole or (isinstance(value, Mapping) and NAMED_BY.get(key, "") in value)
         if not whole and isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
             result[key] = merge(result[key], value)
         else:

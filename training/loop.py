@@ -179,7 +179,8 @@ class _Training:
         """One step of the optimiser. A batch with nothing to learn from changes nothing but the method's counters."""
         position = epoch * self.order.steps + step
         for group in self.optimiser.param_groups:
-            group["lr"] = self._rate(position) * group.get("scale", 1.0)
+            rate = self.recipe["optimiser"]["lr"] if group.get("constant") else self._rate(position)
+            group["lr"] = rate * group.get("scale", 1.0)
         self.context.step = position
         self._reseed("before_step", epoch, step)
         self.method.before_step(self.context)

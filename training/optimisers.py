@@ -1,18 +1,21 @@
 """Optimisers and learning-rate schedules, as recipes name them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from pipeline.record import StageError
+
 
 def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.optim.Optimizer:
     """`settings`: a recipe's `optimiser`. Parameters without gradient are left out.
 
-    With `head_lr` everything but the backbone learns at that rate, its group holding the ratio as `scale`. With
-    `exclude_bias_and_norm` parameters of one dimension (biases, norm layers) get no weight decay, and in LARS no
+    With `head_lr` everything but the backbone learns at that rate, its group holding the ratio as `scale`. The parts
+    that `constant_rate` names (SimSiam's predictor) are in groups marked `constant`: no schedule changes their rate.
+    With `exclude_bias_and_norm` parameters of one dimension (biases, norm layers) get no weight decay, and in LARS no
     adaptation of their rate.
     """
     learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -23,6 +26,8 @@ def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.opt
         heads = [p for p in learned if id(p) not in trunk]
         groups[0]["params"] = [p for p in learned if id(p) in trunk]
         groups.append({"params": heads, "weight_decay": decay, "scale": settings["head_lr"] / lr})
+    if "constant_rate" in settings:
+        groups = _with_constant_rate(groups, settings["constant_rate"], module)
     if settings.get("exclude_bias_and_norm"):
         groups = [
             {**group, "params": [p for p in group["params"] if (p.ndim <= 1) == flat], "weight_decay": kept}
@@ -41,12 +46,25 @@ def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.opt
     return kind(groups, lr, betas=tuple(settings.get("betas", (0.9, 0.999))), fused=True)
 
 
+def _with_constant_rate(groups: list[dict[str, Any]], names: Sequence[str], module: nn.Module) -> list[dict[str, Any]]:
+    """Each group in two: what learns by the schedule, and the parameters of the named parts, marked `constant`."""
+    for name in names:
+        if not isinstance(getattr(module, name, None), nn.Module):
+            raise StageError(f"optimiser.constant_rate: the method has no part {name!r}; name one of its modules")
+    steady = {id(parameter) for name in names for parameter in getattr(module, name).parameters()}
+    return [
+        {**group, "params": [p for p in group["params"] if (id(p) in steady) == constant], "constant": constant}
+        for group in groups
+        for constant in (False, True)
+    ]
+
+
 def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int], float]:
     """The factor on lr as a function of the global step (from 0): `settings` is a recipe's `schedule`.
 
     A linear warm-up, then: constant; step: times `gamma` at each of the `milestones` (epochs); cosine: constant for
-    `hold_epochs`, then half a cosine down to `final_factor`. With `per: epoch` the factor changes only at epoch
-    borders. A pure function: a resumed run needs no scheduler state.
+    `hold_epochs`, then half a cosine of `cosine_epochs` (default: all that is left) down to `final_factor`. With `per:
+    epoch` the factor changes only at epoch borders. A pure function: a resumed run needs no scheduler state.
     """
     epochs, name = settings["epochs"], settings["name"]
     warmup, hold = settings.get("warmup_epochs", 0), settings.get("hold_epochs", 0)
@@ -61,7 +79,7 @@ def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int
             return 1.0
         if name == "step":
             return settings["gamma"] ** sum(position >= milestone for milestone in settings["milestones"])
-        span = epochs - warmup - hold
+        span = settings.get("cosine_epochs", epochs - warmup - hold)
         progress = min(max(position - warmup - hold, 0) / span, 1.0) if span > 0 else 0.0
         return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))
 

@@ -182,3 +182,13 @@ def test_two_data_sets_of_one_title_are_refused(monkeypatch):
     monkeypatch.setattr(catalogue, "read_yaml", same)
     with pytest.raises(ConfigError, match="data sets 'digits' and 'digits_200' both have the title 'digits'"):
         Plan(config(datasets=["digits", "digits_200"], tables=["table2"]))
+
+
+def test_bases_on_photographs_see_the_images_that_the_papers_say():
+    """MIX'EM sec. 4: the base is trained on STL10's train+unlabeled, CIFAR's train, whatever the row's own protocol."""
+    plan = Plan(config(tables=["mixem_table4"], datasets=["stl10", "cifar10"], seeds=[0], overrides={}))
+    bases = {(run.dataset, run.protocol) for run in plan.runs.all() if run.recipe == "simclr_base"}
+    assert bases == {("stl10", "unlabeled"), ("cifar10", "split")}
+    scan = plan.runs.base(Run("stl10", "split", "scan", 0))
+    assert scan == Run("stl10", "unlabeled", "simclr_base", 0)
+    assert plan.runs.neighbours(Run("stl10", "split", "scan", 0))["neighbours"].splits == ("train",)

@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from pipeline.record import StageError
 from training.optimisers import build_optimiser, schedule
 
 
@@ -105,3 +106,23 @@ def test_lars_against_its_formula():
         optimiser.step()
         for name, value in layer.named_parameters():
             torch.testing.assert_close(value.detach(), expected[name], rtol=1e-6, atol=1e-9)
+
+
+def test_a_cosine_longer_than_the_training_ends_above_zero():
+    """MIX'EM's released schedule: T_max is all epochs, of which the first ten are held."""
+    settings = {"name": "cosine", "epochs": 30, "hold_epochs": 10, "cosine_epochs": 30, "per": "epoch"}
+    factor = schedule(settings, steps_per_epoch=1)
+    assert factor(10) == 1
+    assert factor(29) == pytest.approx(0.5 * (1 + math.cos(math.pi * 19 / 30)))
+
+
+def test_named_parts_keep_their_rate():
+    module = torch.nn.Module()
+    module.backbone, module.predictor = torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)
+    settings = {"name": "sgd", "lr": 0.5, "weight_decay": 0.1, "constant_rate": ["predictor"]}
+    groups = build_optimiser(settings, module).param_groups
+    assert [len(group["params"]) for group in groups] == [2, 2]
+    assert [group["constant"] for group in groups] == [False, True]
+    assert groups[1]["params"][0] is module.predictor.weight
+    with pytest.raises(StageError, match="the method has no part 'predicter'"):
+        build_optimiser({**settings, "constant_rate": ["predicter"]}, module)
