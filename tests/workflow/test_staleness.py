@@ -86,10 +86,14 @@ def test_touching_every_file_makes_nothing_stale(smoke):
         ("config/assigners.yaml", "finalists: 3\nkmeans_raw", "finalists: 4\nkmeans_raw",
          stages(("assign", "evaluate"), ("untrained", "simclr_base", "simclr"))),
         ("config/protocols.yaml", "title: train+test / test", "title: both / test", {("tabulate_table2", "")}),
+        ("config/augmentations/digits.yaml", "degrees: 15", "degrees: 16",
+         stages(STAGES, ("supervised", *CONTRAST), MINED)),
+        ("config/families/cifar.yaml", "lr: 0.06", "lr: 0.07", set()),  # no digit is a photograph
+        ("pipeline/catalogue.py", "stands twice", "is there twice", set()),  # the ground floor computes no number
     ],
     ids=["method", "block", "neighbours", "count", "metric", "probe", "other probe", "assigner code", "one assigner",
          "figure", "comment", "docstring", "recipe", "variant", "assigner",
-         "title"],
+         "title", "views", "other family", "ground"],
 )  # fmt: skip
 def test_an_edit_makes_exactly_this_stale(smoke, file, old, new, expected):
     with edited(smoke.root / file, lambda text: text.replace(old, new, 1)):
