@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.methods.reference.harness import BATCH, CLASSES, ROWS, SEED, Weights, follow_along
+from tests.methods.reference.harness import BATCH, CLASSES, ROWS, SEED, follow_along
+from tests.methods.reference.weights import Weights
 from training.seeds import derive
 
 LAYERS = 3

@@ -3,17 +3,8 @@
 import pytest
 import torch
 
-from tests.methods.reference.harness import (
-    CLASSES,
-    ROWS,
-    Weights,
-    balanced,
-    centred,
-    cross_entropy,
-    enqueue,
-    follow_along,
-    unit,
-)
+from tests.methods.reference.harness import CLASSES, ROWS, centred, follow_along
+from tests.methods.reference.weights import Weights, balanced, cross_entropy, enqueue, unit
 
 K, D, TAU, T, EPSILON = CLASSES, 5, 0.3, 0.2, 0.05
 

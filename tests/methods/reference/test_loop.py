@@ -4,8 +4,9 @@ import math
 
 import torch
 
-from tests.methods.reference.harness import CLASSES, RATE, Weights, cross_entropy, follow_along
+from tests.methods.reference.harness import CLASSES, follow_along
 from tests.methods.reference.test_pairs import nt_xent
+from tests.methods.reference.weights import RATE, Weights, cross_entropy
 
 
 def classified(w, step):

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.methods.reference.harness import BATCH, ROWS, SEED, Weights, cross_entropy, enqueue, follow_along, unit
+from tests.methods.reference.harness import BATCH, ROWS, SEED, follow_along
+from tests.methods.reference.weights import Weights, cross_entropy, enqueue, unit
 from training.seeds import derive
 
 QUEUE, M, TAU = 12, 0.8, 0.2

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.methods.reference.harness import BATCH, CLASSES, Weights, cross_entropy, follow_along, unit
+from tests.methods.reference.harness import BATCH, CLASSES, follow_along
+from tests.methods.reference.weights import Weights, cross_entropy, unit
 
 
 def nt_xent(z1, z2, tau, anchors="both"):
