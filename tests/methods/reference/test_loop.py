@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
-from tests.methods.reference.harness import CLASSES, follow_along
+from tests.methods.reference.harness import BATCH, CLASSES, follow_along
 from tests.methods.reference.test_pairs import nt_xent
 from tests.methods.reference.weights import RATE, Weights, cross_entropy
 
@@ -73,3 +74,19 @@ def test_simclr_with_the_recipes_own_adam_and_cosine_within_the_epoch():
 
 def test_a_constant_rate_is_what_the_other_tests_use():
     assert follow_along("simclr", settings={"embedding": 5}).outcome.history[-1]["lr"] == RATE
+
+
+@pytest.mark.parametrize(("name", "contrast"), [("simclr", 2 * BATCH - 1), ("mixem", 2 * BATCH - 1), ("cdc", BATCH)])
+def test_a_collapsed_contrast_is_told(name, contrast):
+    """At a rate of 1e6 every image gets the same output: the loss is the logarithm of an anchor's candidates."""
+    weights = {"equipartition": 0} if name == "cdc" else {}
+    row = follow_along(name, optimiser={"lr": 1e6}, schedule={"epochs": 3}, weights=weights).outcome.history[-1]
+    assert row["contrast"] == pytest.approx(math.log(contrast), rel=1e-3)
+    assert row["at_chance"] == 1
+    assert follow_along(name, weights=weights).outcome.history[-1]["at_chance"] == 0
+
+
+def test_a_term_that_is_not_trained_says_nothing_of_chance():
+    weights = {"contrast": 0, "equipartition": 1}
+    run = follow_along("cdc", optimiser={"lr": 1e6}, schedule={"epochs": 3}, weights=weights)
+    assert "at_chance" not in run.outcome.history[-1]
