@@ -150,8 +150,8 @@ class CDC(Method):
         self.confident.zero_()
         return statistics
 
-    def chance(self) -> dict[str, float]:
-        return {} if self.keys is None else {"contrast": math.log(1 + self.settings.queue)}
+    def chance(self, batch_size: int) -> dict[str, float]:
+        return {"contrast": math.log(batch_size if self.keys is None else 1 + self.settings.queue)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

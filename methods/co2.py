@@ -74,7 +74,7 @@ class CO2(Method):
     def inherited(self) -> None:
         self.keys.start_as(self.backbone, self.head)
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"contrast": math.log(1 + self.settings.queue)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:

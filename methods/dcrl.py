@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.blocks.clusters import cluster_means, cluster_neighbours, rank_agreement
+from methods.blocks.distributed import from_first, gather, gather_constant, rank
 from methods.blocks.plane import plane_centres
 from methods.blocks.reconstruction import reconstruction
 from methods.blocks.student_t import soft_assignment, squared_distances, target_distribution
@@ -94,7 +95,9 @@ class DCRL(Method):
         self.epoch.fill_(context.epoch)
         self.batches.fill_(max(1, context.rows // context.batch_size))
         if context.epoch == 0:
-            self._place_centres(context)
+            if rank() == 0:
+                self._place_centres(context)
+            from_first(self.centres)
         self.latents.copy_(torch.cat([self.backbone(x).float() for x in self._chunks(context)]))
         q = soft_assignment(self.latents, self.centres)
         self.target.copy_(target_distribution(q))
@@ -139,7 +142,8 @@ class DCRL(Method):
         rank = rank_loss(self.centres, self.input_means, self.settings.rank_scale, follow)
         terms["rank"] = factor["rank"] * (rank / self.batches if self.settings.alternating else rank)
         if not self.settings.alternating and self._structured():
-            z, clusters = z.float(), self.clusters[batch.index]
+            # Neighbours, norms and means are of the batch as a whole: of the rows of all processes.
+            z, x, clusters = gather(z.float()), gather_constant(x), self.clusters[gather_constant(batch.index)]
             near = cluster_neighbours(z.detach(), clusters, self.settings.neighbours)
             gaps = (x[near.clamp(min=0)] - x.unsqueeze(1)).norm(dim=2)
             lis = isometry_loss(z, near, gaps, x.shape[1], follow)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from methods.blocks.distributed import from_first
 from methods.blocks.kmeans import kmeans
 from methods.blocks.reconstruction import reconstruction
 from methods.blocks.student_t import soft_assignment, target_distribution
@@ -46,6 +47,7 @@ class Dec(Method):
             seed = context.seed("centres") % 2**31
             fitted = kmeans(z, len(self.centres), self.settings.n_init, "k-means++", seed=seed)
             self.centres.copy_(fitted.centres)
+            from_first(self.centres)
 
     @torch.no_grad()
     def before_step(self, context: Context) -> None:

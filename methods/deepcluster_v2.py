@@ -77,7 +77,7 @@ class DeepClusterV2(Method):
     def statistics(self) -> dict[str, float]:
         return {"occupied_clusters": sum(len(labels.unique()) for labels in self.assigned) / len(self.assigned)}
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"assignment": math.log(self.settings.clusters)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:

@@ -214,10 +214,11 @@ class Method(nn.Module):
         """
         return {}
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         """Term -> its value when all images get the same output (ln K for a uniform assignment to K clusters).
 
-        A loss that sits there has collapsed; the history and the record then say so.
+        `batch_size` counts the images of a step over all processes. A loss that sits there has collapsed; the history
+        and the record then say so.
         """
         return {}
 

@@ -5,6 +5,7 @@ code differ, `follow` chooses (docs/methods.md): "code" is what produced the pub
 loss weights belong to, "paper" is eqs. 5-8 as printed.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,9 @@ class MixEm(Method):
         """Components that dominated at least one view of the epoch, and the largest share of one component."""
         occupied, largest = self.occupancy.take()
         return {"occupied_components": occupied, "largest_share": largest}
+
+    def chance(self, batch_size: int) -> dict[str, float]:
+        return {"contrast": math.log(2 * batch_size - 1)}  # candidates of an anchor: both views of all, but itself
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

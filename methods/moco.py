@@ -70,7 +70,7 @@ class MoCo(Method):
     def inherited(self) -> None:
         self.keys.start_as(self.backbone, self.head)
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"contrast": math.log(1 + self.settings.queue)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:

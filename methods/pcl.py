@@ -22,6 +22,11 @@ from methods.blocks.precision import full_precision
 from methods.blocks.shared_kmeans import shared_kmeans
 from methods.method import Batch, Context, DataFacts, Method
 
+# The least phi, as a share of the mean. A cluster of duplicates has no spread, and where such clusters are a tenth of
+# all even the clipped phi is 0: similarities over it, and then the weights, would not be finite. Ours; among clusters
+# that have a spread the percentiles keep phi well above it.
+LEAST_PHI = 0.1
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -161,7 +166,7 @@ class PCL(Method):
         ]
         return {"occupied_prototypes": sum(shares) / len(shares)}
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"contrast": math.log(1 + self.settings.queue)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
@@ -179,7 +184,7 @@ def concentration(distance: Tensor, assigned: Tensor, count: int, smoothing: flo
     """phi [K] of clusters (eq. 12): mean distance of the members [N] from their raw centre over log(size + smoothing).
 
     In the released order: clusters of one member or none get the largest phi, values are clipped to the 10th and 90th
-    percentiles, then scaled so that their mean is the temperature.
+    percentiles, raised to LEAST_PHI of their mean (ours), then scaled so that their mean is the temperature.
     """
     sizes = torch.bincount(assigned, minlength=count)
     summed = torch.zeros(count, device=distance.device).index_add_(0, assigned, distance.float())
@@ -190,6 +195,7 @@ def concentration(distance: Tensor, assigned: Tensor, count: int, smoothing: flo
     phi[few] = phi[~few].max()
     low, high = phi.quantile(torch.tensor([0.1, 0.9], device=phi.device))
     phi = phi.clamp(low, high)
+    phi = phi.maximum(LEAST_PHI * phi.mean())
     return temperature * phi / phi.mean().clamp(min=1e-12) if phi.mean() > 0 else torch.full_like(phi, temperature)
 
 

@@ -96,7 +96,7 @@ class SCAN(Method):
             statistics |= {"watched_loss": float(self.watched_loss), "kept_epoch": float(self.kept_epoch)}
         return statistics | {"best_head": float(self.head.best)}
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"consistency": self.head.heads * math.log(self.head.classes)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ Chen et al., "A Simple Framework for Contrastive Learning of Visual Representati
 head and the details of MIX'EM's base encoder (arXiv 2007.09502, sec. 3.1 and 4).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,9 @@ class SimCLR(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         z1, z2 = (self.head(self.backbone(view)) for view in batch.views)
         return {"contrast": nt_xent(z1, z2, self.settings.temperature, self.settings.anchors)}
+
+    def chance(self, batch_size: int) -> dict[str, float]:
+        return {"contrast": math.log(2 * batch_size - 1)}  # candidates of an anchor: both views of all, but itself
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         h = self.backbone(x)

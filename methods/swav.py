@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from methods.blocks.distributed import gather_constant, rank
 from methods.blocks.heads import projection
 from methods.blocks.occupancy import Occupancy
+from methods.blocks.precision import full_precision
 from methods.blocks.sinkhorn import sinkhorn
 from methods.method import Batch, Context, DataFacts, Method
 
@@ -54,12 +55,12 @@ class SwAV(Method):
         c = F.normalize(self.prototypes.weight.float(), dim=1)
         if self.epoch < self.settings.frozen_epochs:
             c = c.detach()
-        scores = [part @ c.T for part in z]
+        scores = [similarities(part, c) for part in z]
         self.held = torch.stack([part.detach() for part in z])
         codes = [self.codes(view, scores[view].detach(), c.detach()) for view in (0, 1)]
         self.occupancy.add(codes[0].argmax(1))
         tau = self.settings.temperature
-        swapped = [-(codes[a] * (scores[1 - a] / tau).log_softmax(1)).sum(1).mean() for a in (0, 1)]
+        swapped = [swapped_prediction(codes[a], scores[1 - a], tau) for a in (0, 1)]
         return {"swap": torch.stack(swapped).mean()}
 
     @torch.no_grad()
@@ -68,7 +69,7 @@ class SwAV(Method):
         assigned = gather_constant(scores)
         first = rank() * len(scores)  # of this process's rows among those assigned
         if self.filled and self.epoch >= self.settings.queue_epoch:
-            queued = self.queue[view, : int(self.filled)] @ prototypes.T
+            queued = similarities(self.queue[view, : int(self.filled)], prototypes)
             assigned, first = torch.cat([queued, assigned]), first + len(queued)
         q = sinkhorn(assigned, self.settings.epsilon, self.settings.iterations, "log")
         return q[first : first + len(scores)]
@@ -85,7 +86,7 @@ class SwAV(Method):
     def statistics(self) -> dict[str, float]:
         return {"occupied_prototypes": float(self.occupancy.take()[0])}
 
-    def chance(self) -> dict[str, float]:
+    def chance(self, batch_size: int) -> dict[str, float]:
         return {"swap": math.log(self.settings.prototypes)}
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
@@ -93,6 +94,18 @@ class SwAV(Method):
         z = F.normalize(self.head(h), dim=1)
         p = (z @ F.normalize(self.prototypes.weight, dim=1).T / self.settings.temperature).softmax(1)
         return {"h": h, "z": z, "p": p}
+
+
+@full_precision
+def similarities(z: Tensor, prototypes: Tensor) -> Tensor:
+    """z [B, D], prototypes [K, D], both of unit length -> cosines [B, K]."""
+    return z @ prototypes.T
+
+
+@full_precision
+def swapped_prediction(codes: Tensor, scores: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of softmax(scores / tau) of one view with the other view's codes, both [B, K] (eq. 2)."""
+    return -(codes * (scores / temperature).log_softmax(1)).sum(1).mean()
 
 
 METHOD = SwAV

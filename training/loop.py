@@ -214,9 +214,10 @@ class _Training:
         row = {"epoch": epoch + 1, **dict(zip(self.sums, means.tolist(), strict=True))}
         # Asked for, not kept from the last step: a run may resume after it.
         row |= {"lr": self._rate((epoch + 1) * self.order.steps - 1), **self.method.statistics()}
-        if chance := self.method.chance():
-            near = [abs(row[name] - value) < AT_CHANCE * value for name, value in chance.items()]
-            row["at_chance"] = float(any(near))
+        # A term of weight 0 is not trained: where it sits says nothing of the training.
+        chance = self.method.chance(self.recipe["batch_size"]).items()
+        if trained := [(name, value) for name, value in chance if self.method.active(name)]:
+            row["at_chance"] = float(any(abs(row[name] - value) < AT_CHANCE * value for name, value in trained))
         return row | {"seconds": round(seconds, 3), "images_per_s": round(self.order.used / seconds, 1)}
 
     def _failed(self, row: dict[str, float]) -> bool:

@@ -39,6 +39,13 @@ def gather_constant(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def from_first(x: Tensor) -> Tensor:
+    """x as process 0 has it, in place: for random work on the whole set, which must come out alike everywhere."""
+    if world() > 1:
+        dist.broadcast(x, 0)
+    return x
+
+
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(context, x: Tensor) -> Tensor:

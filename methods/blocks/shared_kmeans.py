@@ -1,10 +1,9 @@
 """K-means of the whole training set that every process agrees on."""
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from methods.blocks.distributed import rank, world
+from methods.blocks.distributed import from_first, rank
 from methods.blocks.kmeans import kmeans
 
 
@@ -22,7 +21,4 @@ def shared_kmeans(
         fitted = kmeans(x, clusters, restarts, max_iter=iterations, seed=seed % 2**31, spherical=spherical)
         centres.copy_(fitted.centres)
         labels.copy_(fitted.labels)
-    if world() > 1:
-        dist.broadcast(centres, 0)
-        dist.broadcast(labels, 0)
-    return centres, labels
+    return from_first(centres), from_first(labels)

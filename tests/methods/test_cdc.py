@@ -206,6 +206,6 @@ def test_the_contrast_with_a_queue_falls_below_chance_within_an_epoch(digits_200
         optimiser.step()
         method.after_step()
         losses.append(terms["contrast"].item())
-    chance = method.chance()["contrast"]
+    chance = method.chance(64)["contrast"]
     assert chance == pytest.approx(math.log(257))
     assert losses[-1] < 0.9 * chance

@@ -117,8 +117,8 @@ def test_training_moves_weights_and_gives_numbers(name):
     ]
     assert moved
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in statistics[0].values())
-    assert set(method.chance()) <= set(method.terms)
-    assert all(value > 0 for value in method.chance().values())
+    assert set(method.chance(BATCH)) <= set(method.terms)
+    assert all(value > 0 for value in method.chance(BATCH).values())
     assert isinstance(method.finished, bool)
 
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from methods.method import Batch, Context, DataFacts, build_method
-from methods.pcl import concentration, prototype_nce
+from methods.pcl import LEAST_PHI, concentration, prototype_nce
 from pipeline.recipes import resolve
 
 
@@ -37,6 +37,33 @@ def test_concentration_without_any_spread_is_the_temperature():
     same = concentration(torch.zeros(6), torch.tensor([0, 0, 0, 1, 1, 1]), 2, 10, 0.2)
     torch.testing.assert_close(same, torch.full((2,), 0.2))
     torch.testing.assert_close(concentration(torch.zeros(2), torch.tensor([0, 1]), 2, 10, 0.2), torch.full((2,), 0.2))
+
+
+def test_clusters_of_duplicates_leave_loss_and_gradient_finite():
+    """A fifth of the clusters holds one image many times over: no spread, and even the clipped phi would be 0."""
+    assigned = torch.arange(10).repeat_interleave(5)
+    distance = torch.rand(50, generator=torch.Generator().manual_seed(0))
+    distance[assigned < 2] = 0
+    phi = concentration(distance, assigned, 10, 10, 0.2)
+    assert phi.mean().item() == pytest.approx(0.2)
+    assert phi.min() >= 0.9 * LEAST_PHI * 0.2  # a tenth of the mean before the last scaling
+    q = torch.randn(50, 6, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    prototypes = F.normalize(torch.randn(10, 6, generator=torch.Generator().manual_seed(2)), dim=1)
+    loss = prototype_nce(F.normalize(q, dim=1), prototypes, phi, assigned)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(q.grad).all()
+
+
+def test_training_images_that_are_duplicates_leave_everything_finite():
+    x = X.clone()
+    x[:30] = X[torch.arange(30) % 3]
+    method = build(clusters=[4, 9], warmup_epochs=0)
+    method.before_epoch(context(0, x))
+    terms = method.losses(Batch([x[:8], x[:8]], torch.arange(8)))
+    sum(terms.values()).backward()
+    assert all(torch.isfinite(p.grad).all() for p in method.parameters() if p.requires_grad)
+    assert min(method.phi0.min(), method.phi1.min()) > 0
 
 
 def build(rows=40, seed=0, **settings):

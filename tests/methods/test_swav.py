@@ -85,3 +85,24 @@ def test_the_queue_joins_the_assignment_from_its_epoch_on():
     method.losses(batch())
     method.after_step()
     assert method.filled == 12  # newest first, the oldest fall out
+
+
+@pytest.mark.parametrize("queue", [0, 16])
+def test_scores_codes_and_loss_are_float32_under_autocast(queue):
+    """The network runs in bfloat16; what follows its output is computed as if it had been float32 all along."""
+    method = at(build(queue=queue, queue_epoch=0), 1)
+    outputs = []
+    method.head.register_forward_hook(lambda module, given, out: outputs.append(out.detach()))
+    with torch.autocast("cpu", torch.bfloat16):
+        method.losses(batch())
+        method.after_step()
+        earlier = method.queue.clone()
+        found = method.losses(batch())["swap"]
+    assert found.dtype == torch.float32
+    assert outputs[-1].dtype == torch.bfloat16
+    z = [F.normalize(out.float(), dim=1) for out in outputs[-2:]]
+    c = F.normalize(method.prototypes.weight.detach(), dim=1)
+    filled = int(method.filled)
+    codes = [sinkhorn(torch.cat([earlier[v, :filled], z[v]]) @ c.T, 0.05, 3, "log")[filled:] for v in (0, 1)]
+    losses = [-(codes[a] * (z[1 - a] @ c.T / 0.1).log_softmax(1)).sum(1).mean() for a in (0, 1)]
+    assert found.item() == pytest.approx(float(sum(losses)) / 2, rel=1e-6)

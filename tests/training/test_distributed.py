@@ -1,5 +1,6 @@
 """Two real gloo processes with half the batch each against one process with all of it: losses and gradients."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -12,13 +13,12 @@ import torch.multiprocessing as mp
 
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather, gather_constant
-from methods.method import Batch, Context, DataFacts, Method, build_method
-from methods.mixem import MixEm, Settings
-from pipeline.recipes import resolve
+from methods.method import Batch, Context, DataFacts, Method, build_method, load_method
+from pipeline.recipes import method_names, resolve
 from tests.conftest import ROOT
 from tests.training.test_resume import columns, start_until
 
-RANKS, ROWS = 2, 6
+RANKS, ROWS = 2, 8
 
 
 def data(seed=0):
@@ -30,51 +30,113 @@ def simclr_loss(layer, views):
     return nt_xent(layer(views[0]), layer(views[1]), 0.5)
 
 
-def mixem(follow):
-    class Flat(torch.nn.Module):
-        width = 5
-
-        def forward(self, x):
-            return x
-
-    torch.manual_seed(1)
-    return MixEm(Flat(), DataFacts(3, (1, 5, 1), 8), Settings(3, embedding=4, temperature=0.5, follow=follow))
-
-
-CHANGES = {
-    "barlow_twins": {"hidden": 6, "embedding": 4},
-    "vicreg": {"hidden": 6, "embedding": 4},
-    "uniclr-whitening": {"widths": [4], "ridge": 1e-3},
-    "uniclr-trace": {"widths": [4], "ridge": 1e-3},
-    "cdc": {"clusters": 3, "embedding": 4, "queue": 10, "shuffle": False},
-    "pcl": {"embedding": 4, "queue": 12, "shuffle": False, "clusters": [2, 3], "warmup_epochs": 0},
-    "co2": {"embedding": 4, "queue": 12, "shuffle": False},
-    "swav": {"embedding": 4, "prototypes": 3, "queue": 8, "queue_epoch": 0, "frozen_epochs": 0},
-    "deepcluster_v2": {"embedding": 4, "clusters": 3, "heads": 2},
+SMALL = {"embedding": 4, "hidden": 6}
+KEYS = {"embedding": 4, "queue": 12, "shuffle": False}
+LABELS = {"threshold": 0.35, "ema": 0.9}
+DCRL = {"start_epoch": 0, "ramp_epochs": 2, "neighbours": 1, "init_rows": ROWS}
+# What it shows -> (recipe, its settings, epoch of the step). Every method that trains stands here.
+CASES = {
+    "simclr": ("simclr", {"embedding": 4}, 0),
+    "simclr, anchors of one view": ("simclr", {"embedding": 4, "anchors": "first"}, 0),
+    "mixem": ("mixem", {"embedding": 4}, 0),
+    "mixem, paper": ("mixem-paper", {"embedding": 4}, 0),
+    "moco": ("moco", KEYS, 0),
+    "co2": ("co2", KEYS, 0),
+    "pcl": ("pcl", {**KEYS, "clusters": [2, 3], "warmup_epochs": 0}, 0),
+    "cdc": ("cdc", {**KEYS, "clusters": 3, "threshold": 0.35}, 0),
+    "cdc, negatives in the batch": ("cdc", {**KEYS, "clusters": 3, "queue": 0, "threshold": 0.35}, 0),
+    "swav": ("swav", {"embedding": 4, "prototypes": 3, "queue": 8, "queue_epoch": 0, "frozen_epochs": 0}, 0),
+    "swav, frozen prototypes": ("swav", {"embedding": 4, "prototypes": 3, "frozen_epochs": 1}, 0),
+    "deepcluster_v2": ("deepcluster_v2", {"embedding": 4, "clusters": 3, "heads": 2}, 0),
+    "scan": ("scan", {"heads": 2}, 0),
+    "selflabel": ("selflabel", {**LABELS, "heads": 2}, 0),
+    "selflabel, not balanced": ("selflabel", {**LABELS, "heads": 2, "balance": False}, 0),
+    "cdc_selflabel": ("cdc_selflabel", {**LABELS, "embedding": 4, "cluster_temperature": 1.0}, 0),
+    "byol": ("byol", SMALL, 1),
+    "simsiam": ("simsiam", {"embedding": 4, "bottleneck": 3}, 0),
+    "barlow_twins": ("barlow_twins", SMALL, 0),
+    "vicreg": ("vicreg", SMALL, 0),
+    "wmse": ("wmse", {"hidden": 6, "embedding": 2, "slice_size": ROWS}, 0),
+    "uniclr": ("uniclr", {"widths": [4]}, 0),
+    # 2N - 1 is over D for the rows of both processes, not for those of one.
+    "uniclr, whitening": ("uniclr-whitening", {"widths": [8], "ridge": 0.1}, 0),
+    "uniclr, trace": ("uniclr-trace", {"widths": [8], "ridge": 0.1}, 0),
+    "uniclr, released": ("uniclr-released", {"widths": [4], "affinity": "whitening", "ridge": 0.1}, 0),
+    "uniclr, keys and predictor": ("uniclr-ema_predictor", {"widths": [4], "predictor": 6}, 0),
+    "supervised": ("supervised", {}, 0),
+    "autoencoder": ("autoencoder", {"noise": 0}, 0),
+    "autoencoder, first layer": ("autoencoder", {"noise": 0, "layerwise_epochs": 1}, 0),
+    "autoencoder, second layer": ("autoencoder", {"noise": 0, "layerwise_epochs": 1}, 1),
+    "dec, without reconstruction": ("dec", {"n_init": 2}, 0),
+    "idec": ("idec", {"n_init": 2}, 0),
+    "dcrl": ("dcrl", DCRL, 0),
+    "dcrl, paper": ("dcrl-paper", {**DCRL, "neighbours": 1}, 1),
+    "dcrl, one optimiser": ("dcrl-wo_at", DCRL, 1),
 }
 
 
-def without_batch_norm(name) -> Method:
-    """A method of flattened images whose head sees each row alone, so that halves of a batch are like the whole."""
-    recipe = resolve(name, "digits", {"*": {"network": {"backbone": "none"}}, name: {"settings": CHANGES[name]}})
+def test_every_method_that_trains_is_among_the_cases():
+    trained = {name for name in method_names() if load_method(name).losses is not Method.losses}
+    assert {resolve(recipe, "digits")["method"] for recipe, _, _ in CASES.values()} == trained
+
+
+def without_batch_norm(name: str, settings: dict) -> Method:
+    """A method of flattened images whose layers see each row alone, so that halves of a batch are like the whole."""
+    mlp = resolve(name, "digits")["network"]["backbone"] == "mlp"
+    network = {"backbone": "mlp", "widths": [4, 3]} if mlp else {"backbone": "none"}
+    recipe = resolve(name, "digits", {"*": {"network": network}, name: {"settings": settings}})
     torch.manual_seed(2)
     method = build_method(recipe, DataFacts(3, (1, 5, 1), ROWS))
-    if any(isinstance(module, torch.nn.BatchNorm1d) for module in method.head.modules()):
-        method.head = torch.nn.Linear(5, 4)
-    return method
+    for module in list(method.modules()):
+        for place, child in module.named_children():
+            if isinstance(child, torch.nn.BatchNorm1d):
+                setattr(module, place, torch.nn.Identity())
+    return method.train()
 
 
-def step_of(name, share, wrap=lambda module: module):
-    """(method, terms) after one step of training on the rows `share`: gradients are there, queues are written."""
-    method = without_batch_norm(name)
+def batch_of(method: Method, share: slice) -> Batch:
+    """The rows `share` of one batch of the whole training set, with whatever the method asks for."""
+    one, other = (view[share].float().view(-1, 1, 1, 5) for view in data())
+    index = torch.arange(ROWS)[share]
+    return Batch(
+        [one, other][: method.views or 1],
+        index,
+        labels=index % 3 if method.uses_labels else None,
+        clean=other if method.clean_view else None,
+        partners=[other] if method.uses_neighbours else [],
+    )
+
+
+def step_of(case, share, wrap=lambda module: module):
+    """(terms, gradients, state) of one step of training, in the loop's order of calls, on the rows `share`."""
+    name, settings, epoch = CASES[case]
+    method = without_batch_norm(name, settings)
     everything = data()[0].float().view(ROWS, 1, 1, 5)
-    method.before_epoch(Context(0, 2, ROWS, lambda rows: everything[rows], lambda *path: 7))
-    views = [view[share].float().view(-1, 1, 1, 5) for view in data()]
+    context = Context(epoch, 4, ROWS, lambda rows: everything[rows], lambda *path: 7, step=epoch, steps=4)
+    context.batch_size = ROWS
+    if epoch:  # centres and targets of the first epoch are what the others start from
+        method.before_epoch(dataclasses.replace(context, epoch=0, step=0))
+        method.before_step(dataclasses.replace(context, epoch=0, step=0))
+    method.before_epoch(context)
+    method.train()
+    method.before_step(context)
+    torch.manual_seed(3)
+    learned = {key: p for key, p in method.named_parameters() if p.requires_grad}
+    optimiser = torch.optim.SGD(learned.values(), 0.1)
     wrapped = wrap(method)  # held until the backward pass, which it synchronises
-    terms = wrapped(Batch(views, torch.arange(ROWS)[share]))
-    sum(recipe_weight * terms[key] for key, recipe_weight in method.weights.items() if key in terms).backward()
+    terms = wrapped(batch_of(method, share))
+    sum(method.weight(key) * value for key, value in terms.items() if method.active(key)).backward()
+    gradients = {k: torch.zeros_like(p) if p.grad is None else p.grad.clone() for k, p in learned.items()}
+    optimiser.step()
     method.after_step()
-    return method, torch.stack([terms[key].detach() for key in sorted(terms)])
+    method.after_epoch(context)
+    state = {key: value for key, value in method.state_dict().items() if isinstance(value, torch.Tensor)}
+    return torch.stack([terms[key].detach() for key in sorted(terms)]), gradients, state
+
+
+def in_parallel(module):
+    """As stage `train` wraps a method (training/train.py)."""
+    return torch.nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
 
 
 def work(rank, port, folder):
@@ -89,20 +151,11 @@ def work(rank, port, folder):
         loss.backward()
         total = loss.detach().clone()
         dist.all_reduce(total)
-        result["simclr"] = (total.item() / RANKS, layer.module.weight.grad)
-        for follow in ("code", "paper"):
-            model = torch.nn.parallel.DistributedDataParallel(mixem(follow))
-            terms = model(Batch([view[share].float() for view in data()], torch.arange(3)))
-            sum(terms.values()).backward()
-            values = torch.stack([value.detach() for value in terms.values()])
+        result["nt_xent"] = (total.item() / RANKS, layer.module.weight.grad)
+        for case in CASES:
+            values, gradients, state = step_of(case, share, in_parallel)
             dist.all_reduce(values)
-            result[follow] = (values / RANKS, [p.grad for p in model.module.parameters()])
-            result[f"{follow}_counts"] = model.module.occupancy.counts
-        for name in CHANGES:
-            method, values = step_of(name, share, torch.nn.parallel.DistributedDataParallel)
-            dist.all_reduce(values)
-            gradients = [p.grad for p in method.parameters() if p.requires_grad]
-            result[name] = (values / RANKS, gradients, dict(method.named_buffers()))
+            result[case] = values / RANKS, gradients, state
         x = torch.arange(2.0) + 10 * rank
         result["gathered"] = (gather(x), gather_constant(x.long()))
         torch.save(result, folder / f"{rank}.pt")
@@ -128,33 +181,22 @@ def test_nt_xent_equals_one_process(ranks):
     loss = simclr_loss(layer, data())
     loss.backward()
     for result in ranks:
-        assert result["simclr"][0] == pytest.approx(loss.item(), abs=1e-12)
-        torch.testing.assert_close(result["simclr"][1], layer.weight.grad, rtol=1e-10, atol=1e-12)
+        assert result["nt_xent"][0] == pytest.approx(loss.item(), abs=1e-12)
+        torch.testing.assert_close(result["nt_xent"][1], layer.weight.grad, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("follow", ["code", "paper"])
-def test_mixem_equals_one_process(ranks, follow):
-    model = mixem(follow)
-    terms = model(Batch([view.float() for view in data()], torch.arange(ROWS)))
-    sum(terms.values()).backward()
-    for result in ranks:
-        torch.testing.assert_close(result[follow][0], torch.stack([v.detach() for v in terms.values()]))
-        for mine, theirs in zip(result[follow][1], model.parameters(), strict=True):
-            torch.testing.assert_close(mine, theirs.grad, rtol=1e-4, atol=1e-6)
-        assert torch.equal(result[f"{follow}_counts"], model.occupancy.counts)  # the same on every rank
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_losses_gradients_queues_and_prototypes_equal_one_process(ranks, name):
-    method, values = step_of(name, slice(None))
-    learned = [p.grad for p in method.parameters() if p.requires_grad]
-    assert any(gradient.abs().max() > 1e-4 for gradient in learned)
-    for result in ranks:
-        torch.testing.assert_close(result[name][0], values)
-        for mine, theirs in zip(result[name][1], learned, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-        for key, buffer in method.named_buffers():  # the queue in the order of the whole batch, counters, prototypes
-            torch.testing.assert_close(result[name][2][key], buffer, msg=key)
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_equals_that_of_one_process(ranks, case):
+    """Terms, gradients, and after the step weights, key encoders, queues in the batch's order, prototypes, counters."""
+    values, gradients, state = step_of(case, slice(None))
+    assert any(gradient.abs().max() > 1e-4 for gradient in gradients.values())
+    for theirs, their_gradients, their_state in (result[case] for result in ranks):
+        torch.testing.assert_close(theirs, values, rtol=1e-4, atol=1e-6)
+        for key, gradient in gradients.items():
+            torch.testing.assert_close(their_gradients[key], gradient, rtol=1e-4, atol=1e-5)
+        assert their_state.keys() == state.keys()
+        for key, value in state.items():
+            torch.testing.assert_close(their_state[key], value, rtol=1e-4, atol=1e-5)
 
 
 def test_gather_is_in_rank_order(ranks):
@@ -237,37 +279,3 @@ def test_training_resumes_exactly_on_two_processes_and_embeds_every_row_once(dig
     assert features[0]["h"].shape == (200, 16)
     for name, values in features[0].items():
         np.testing.assert_allclose(features[1][name], values, rtol=1e-5, atol=1e-6)
-
-
-def embed_rank(rank, port, folder):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
-    try:
-        from types import SimpleNamespace
-
-        from methods.method import Method
-        from training.augmentation import Augment
-        from training.embed import embed
-
-        class Flat(torch.nn.Module):
-            def forward(self, x):
-                return x.flatten(1)
-
-        images = np.arange(21, dtype=np.uint8).reshape(21, 1, 1, 1)
-        made = SimpleNamespace(images=images, root=None)
-        plain = Augment({}, {"mean": [0.0], "std": [1.0]})
-        method = Method(Flat(), DataFacts(2, (1, 1, 1), 21))
-        np.save(folder / f"{rank}.npy", embed(method, made, plain, torch.device("cpu"))["h"])
-    finally:
-        dist.destroy_process_group()
-
-
-def test_21_images_on_2_ranks_give_21_rows(tmp_path):
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(embed_rank, (port, tmp_path), nprocs=RANKS)
-    for rank in range(RANKS):
-        np.testing.assert_allclose(np.load(tmp_path / f"{rank}.npy")[:, 0], np.arange(21) / 255, rtol=1e-6)

@@ -59,7 +59,7 @@ def test_writes_model_history_and_record(train, digits_200, tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [
         "epoch", "total", "contrast", "comp_ent", "inst_ent", "push", "pull", "lr",
-        "occupied_components", "largest_share", "seconds", "images_per_s",
+        "occupied_components", "largest_share", "at_chance", "seconds", "images_per_s",
     ]  # fmt: skip
     weights = record["settings"]["recipe"]["weights"]
     total = sum(weights[name] * float(rows[0][name]) for name in weights)
