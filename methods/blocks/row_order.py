@@ -1,4 +1,4 @@
-"""An order of rows that depends on their content alone, so that what draws rows by number draws the same in any order."""
+"""An order of rows that depends on their content alone: what draws rows by number then draws the same ones."""
 
 import numpy as np
 import torch
@@ -10,8 +10,8 @@ KEYS = 8  # columns compared at a time
 def content_order(x: Tensor) -> tuple[Tensor, bool]:
     """(numbers of the rows of x [N, d] in the order of their content [N], whether the first columns decided it).
 
-    Rows are compared by their first 8 columns; those that are equal there by the columns that follow, 8 at a time, until
-    no two rows are equal or no column is left. Exact duplicates stay as they are: one stands for the other.
+    Rows are compared by their first 8 columns; those that are equal there by the columns that follow, 8 at a time,
+    until no two rows are equal or no column is left. Exact duplicates stay as they are: one stands for the other.
     """
     order = np.lexsort(_keys(x[:, :KEYS]))
     tied = _runs(x[torch.from_numpy(order).to(x.device), :KEYS].cpu().numpy())
