@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from pipeline.recipes import resolve
 from training.optimisers import build_optimiser, schedule
 
 
@@ -105,3 +106,21 @@ def test_lars_against_its_formula():
         optimiser.step()
         for name, value in layer.named_parameters():
             torch.testing.assert_close(value.detach(), expected[name], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["barlow_twins", "byol", "simclr_solo", "swav", "vicreg"])
+def test_solo_learns_recipes_clip_lars_as_solo_learn_does(name):
+    settings = resolve(name, "cifar10", {})["optimiser"]
+    assert [settings[key] for key in ("name", "trust", "clip_lr", "exclude_bias_and_norm")] == [
+        "lars",
+        0.02,
+        True,
+        True,
+    ]
+    group = build_optimiser(settings, torch.nn.Linear(2, 2)).param_groups[0]
+    assert [group[key] for key in ("trust", "clip_lr", "exclude_flat")] == [0.02, True, True]
+
+
+def test_other_lars_is_not_clipped():
+    group = build_optimiser(resolve("uniclr", "imagenet1k", {})["optimiser"], torch.nn.Linear(2, 2)).param_groups[0]
+    assert [group[key] for key in ("trust", "clip_lr", "exclude_flat", "weight_decay")] == [0.001, False, True, 1e-6]
