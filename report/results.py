@@ -75,7 +75,9 @@ def read_result(run: Mapping[str, Any], spec: Mapping[str, Any]) -> Read | Probl
 def marks(read: Read) -> list[str]:
     """What a reader must know of a printed result before believing it."""
     marks = []
-    if read.result.get("degenerate"):
+    if read.result.get("classes_present") == 1:
+        marks.append("degenerate, one class only: any clusters would be right")
+    elif read.result.get("degenerate"):
         marks.append(f"degenerate, {read.result['occupied_clusters']} clusters occupied")
     if read.train.get("at_chance"):
         marks.append("training collapsed: its loss sits at chance")

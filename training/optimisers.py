@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from methods.blocks.lars import LARS
 from pipeline.record import StageError
 
 
@@ -38,9 +39,9 @@ def build_optimiser(settings: Mapping[str, Any], module: nn.Module) -> torch.opt
     if settings["name"] == "sgd":
         return torch.optim.SGD(groups, lr, momentum=momentum, nesterov=settings.get("nesterov", False), fused=True)
     if settings["name"] == "lars":
-        from lightly.utils.lars import LARS  # slow to import, and needed by few recipes
-
-        return LARS(groups, lr, momentum=momentum, trust_coefficient=settings.get("trust", 0.001))
+        excluded = settings.get("exclude_bias_and_norm", False)
+        trust, clip = settings.get("trust", 0.001), settings.get("clip_lr", False)
+        return LARS(groups, lr, momentum, decay, trust, clip, exclude_flat=excluded)
     kind = torch.optim.AdamW if settings["name"] == "adamw" else torch.optim.Adam
     # One pass over the parameters instead of one per operation: on a CPU an Adam step takes a tenth.
     return kind(groups, lr, betas=tuple(settings.get("betas", (0.9, 0.999))), fused=True)

@@ -1,29 +1,49 @@
-"""Sizes of clusters. `degenerate`: the clusters are effectively fewer than half the classes.
+"""Sizes of clusters, and `degenerate`: accuracy alone can look fine for a collapsed model.
 
-Accuracy alone can look fine for a collapsed model.
+Numbers are effective ones, exp(entropy of the shares): E of classes, C of clusters. Clusters are degenerate where one
+of these holds; in words, where they are far fewer than the classes or say nothing beyond "the largest class":
+
+- One class only: every assignment is right, no number says anything.
+- C is below E / 2, or below (E + 2) / 3, which is larger where E < 4: few or imbalanced classes have an E near 1, and
+  one cluster would never fall short of half of it. E itself lies above both, so a perfect clustering is never marked.
+- C is below E, and no cluster has more rows of another class than of the largest one.
 """
 
 from typing import Any
 
 import numpy as np
 
+from evaluation.confusion import contingency
+
+ROUNDING = 1e-9  # numbers that are equal but for their rounding are not "below"
+
 
 def sizes(labels: np.ndarray, clusters: np.ndarray) -> dict[str, Any]:
-    occupied = np.bincount(np.unique(clusters, return_inverse=True)[1])
-    classes = np.bincount(np.unique(labels, return_inverse=True)[1])
-    size_entropy = _entropy(occupied)
+    counts = contingency(labels, clusters)
+    size_entropy = _entropy(counts.sum(1))
     return {
-        "occupied_clusters": len(occupied),
-        "largest_share": float(occupied.max() / len(labels)),
+        "occupied_clusters": counts.shape[0],
+        "classes_present": counts.shape[1],
+        "largest_share": float(counts.sum(1).max() / len(labels)),
         "size_entropy": size_entropy,
-        "degenerate": bool(np.exp(size_entropy) < np.exp(_entropy(classes)) / 2),
+        "degenerate": degenerate(counts),
         "n": len(labels),
     }
 
 
+def degenerate(counts: np.ndarray) -> bool:
+    """Whether counts [occupied clusters, classes present] are those of a collapse, by the rule above."""
+    if counts.shape[1] == 1:
+        return True
+    found, effective = np.exp(_entropy(counts.sum(1))), np.exp(_entropy(counts.sum(0)))
+    few = found < max(effective / 2, (effective + 2) / 3) - ROUNDING
+    silent = counts.max(1).sum() == counts.sum(0).max() and found < effective - ROUNDING
+    return bool(few or silent)
+
+
 def _entropy(counts: np.ndarray) -> float:
-    """Entropy in nats of the distribution that `counts` > 0 describe."""
-    shares = counts / counts.sum()
+    """Entropy in nats of the distribution that `counts` > 0 describe; their order does not count, to the last bit."""
+    shares = np.sort(counts) / counts.sum()
     return float(-(shares * np.log(shares)).sum())
 
 

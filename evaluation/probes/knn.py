@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from evaluation.predictions import prediction_scores
 from evaluation.probe import ProbeError, Task
@@ -20,14 +21,16 @@ class Settings:
 
 
 def knn(task: Task) -> dict[str, Any]:
-    """Dot product (cosine of unit rows), votes weighted exp(s / temperature); with `distance: euclidean` the nearest
-    rows, one vote each, as scikit-learn's.
+    """Dot product (cosine of unit rows), votes in the proportion of exp(s / temperature); with `distance: euclidean`
+    the nearest rows, one vote each, as scikit-learn's.
 
     `k` larger than the bank is clipped to it and recorded as `k_used`. Equal votes go to the smaller class id.
     """
     settings = task.settings
-    if settings.distance == "cosine" and settings.temperature is None:
-        raise ProbeError("votes by cosine need a temperature; set it in config/probes.yaml, or distance: euclidean")
+    if settings.distance == "cosine" and not settings.temperature:
+        raise ProbeError(
+            "votes by cosine need a temperature above 0; set it in config/probes.yaml, or distance: euclidean"
+        )
     (x_train, y), (x, y_test) = task.labelled()
     k = min(settings.k, len(x_train))
     bank, labels, classes = torch.from_numpy(x_train), torch.from_numpy(y), int(y.max()) + 1
@@ -38,11 +41,21 @@ def knn(task: Task) -> dict[str, Any]:
     for start in range(0, len(x), 1024):
         part = factor(torch.from_numpy(x[start : start + 1024]))
         similarity, neighbour = product(part, bank, -offset).topk(k, dim=1)
-        weight = torch.ones_like(similarity) if euclidean else similarity.double() / settings.temperature
         votes = torch.zeros(len(similarity), classes, dtype=torch.float64)
-        votes.scatter_add_(1, labels[neighbour], weight.double() if euclidean else weight.exp())
+        votes.scatter_add_(1, labels[neighbour], _weights(similarity, None if euclidean else settings.temperature))
         predicted.append(votes.argmax(1))
     return prediction_scores(y_test, torch.cat(predicted).numpy()) | {"k_used": k, "trained_on": len(bank)}
+
+
+def _weights(similarity: Tensor, temperature: float | None) -> Tensor:
+    """Similarities [n, k] -> votes float64 [n, k]: exp((s - largest of the row) / temperature), without one 1 each.
+
+    Shares of a row's votes do not depend on what is subtracted; exp(s / temperature) itself overflows at 1 / 1000.
+    """
+    if temperature is None:
+        return torch.ones_like(similarity, dtype=torch.float64)
+    similarity = similarity.double()
+    return ((similarity - similarity.amax(1, keepdim=True)) / temperature).exp()
 
 
 PROBE = knn

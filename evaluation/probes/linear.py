@@ -14,6 +14,7 @@ from torch import Tensor
 
 from evaluation.predictions import prediction_scores
 from evaluation.probe import Task
+from methods.blocks.lars import LARS
 
 SELECTED = {"last": "last epoch", "holdout": "best on a tenth of the training rows", "test": "best on TEST labels"}
 
@@ -32,6 +33,7 @@ class Settings:
     shuffle: bool
     select: Literal["last", "holdout", "test"]  # the epoch that is reported
     momentum: float | None = None  # of sgd and lars
+    trust: float | None = None  # of lars, which adapts the rate of the weights, not of the biases
     milestones: list[int] | None = None  # epochs at which a step schedule falls
     gamma: float | None = None  # what it falls by
     patience: int | None = None  # epochs without a better one after which a selection ends
@@ -87,9 +89,8 @@ def linear(task: Task) -> dict[str, Any]:
 
 def _optimiser(layer: torch.nn.Linear, settings: Settings) -> torch.optim.Optimizer:
     if settings.optimiser == "lars":
-        from lightly.utils.lars import LARS  # slow to import, and needed by few probes
-
-        return LARS(layer.parameters(), settings.lr, settings.momentum or 0, weight_decay=settings.weight_decay)
+        momentum, trust = settings.momentum or 0, settings.trust or 0.001
+        return LARS(layer.parameters(), settings.lr, momentum, settings.weight_decay, trust, exclude_flat=True)
     if settings.optimiser == "sgd":
         return torch.optim.SGD(
             layer.parameters(), settings.lr, settings.momentum or 0, weight_decay=settings.weight_decay

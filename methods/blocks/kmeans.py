@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from methods.blocks.products import factor, product
+from methods.blocks.row_order import order_of_ties
 
 BLOCK = 1 << 19  # scores computed at a time, in numbers: they stay in the cache, and memory stays bounded
 RACE_FROM = 1e9  # products of one iteration of all restarts, N x d x K x R, from which a race pays
@@ -58,7 +59,8 @@ def kmeans(
     restart ends when its labels stay or its centres move less than `tol` times the mean variance, scikit-learn's rule.
     An empty cluster takes the row farthest from its centre, largest distance first, so every centre is used as long as
     there are enough distinct rows. `spherical`: unit rows and unit centres (cosine). The starts depend on the rows'
-    content, not on their order. Raises ValueError for K > N and non-finite rows.
+    content, not on their order: the same rows in another order give the same partition, as far as rounding lets them.
+    Raises ValueError for K > N and non-finite rows.
     """
     if clusters > len(x):
         raise ValueError(f"{clusters} clusters asked of {len(x)} rows")
@@ -66,6 +68,9 @@ def kmeans(
         raise ValueError("rows with NaN or infinity cannot be clustered")
     if spherical:
         x = F.normalize(x, dim=1)
+    order = None if isinstance(init, Tensor) else order_of_ties(x)
+    if order is not None:
+        x = x[order]
     # Distances do not depend on the origin, rounding does: float32 is most exact for small numbers, near the mean.
     mean = x.mean(0) if not spherical else torch.zeros_like(x[0])
     x = x - mean
@@ -85,6 +90,8 @@ def kmeans(
     best = int(run.inertias.argmin())
     labels = _assign(x, run.centres[best : best + 1])[0][0]
     inertia = _inertia(x, run.centres[best], labels)
+    if order is not None:
+        labels = torch.empty_like(labels).index_copy_(0, order, labels)
     return KMeans(
         run.centres[best] + mean, labels, inertia, int(run.iterations[best]), int(restarts[best]), run.inertias
     )
@@ -245,7 +252,8 @@ def _refill(
 
 def _starts(x: Tensor, clusters: int, n_init: int, init: str, seed: int) -> Tensor:
     """Rows of x to start from, [R, K]."""
-    # Rows in an order of their content: the same data in another order starts from the same centres.
+    # Rows in an order of their content: the same data in another order starts from the same centres. Rows that are
+    # equal in these columns are in such an order already (`order_of_ties`), which a stable sort keeps.
     order = torch.from_numpy(np.lexsort(x[:, : min(8, x.shape[1])].cpu().numpy().T[::-1])).to(x.device)
     generator = Generator().manual_seed(seed)
     if init == "random":

@@ -97,6 +97,20 @@ def test_failed_runs_and_features_that_are_not_finite_are_recorded(stages):
     assert "not finite in 1 of 40 rows" in found["clustering/spectral"]["reason"]
 
 
+def test_a_run_that_found_nothing_to_learn_from_is_clustered_and_scored(stages):
+    """Its training ended early, its features are features."""
+    stages.assign("kmeans")
+    expected = stages.evaluate("knn", clusters=["kmeans"])
+    stages.features(status="untaught", embed="other")
+    record = stages.assign("kmeans")
+    assert (record["status"], record["scored_on"]) == ("ok", 40)
+    found = stages.evaluate("knn", clusters=["kmeans"])
+    assert found == expected
+    assert found["clustering/kmeans"]["status"] == found["knn"]["status"] == "ok"
+    assert found["clustering/kmeans"]["occupied_clusters"] == 10
+    assert stages.stored("knn")["records"]["train"]["status"] == "untaught"  # the table says so
+
+
 def test_rank_of_centres_downstream_and_similarity_of_views(stages):
     p = np.eye(10, dtype=np.float32)[stages.data.labels]
     z = stages.h / 255 + 0.1

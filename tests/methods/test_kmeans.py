@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.cluster import KMeans as Reference
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 import methods.blocks.kmeans as module
@@ -69,6 +70,57 @@ def test_the_order_of_rows_only_renames():
     one, other = kmeans(x, 6, n_init=10, seed=2), kmeans(x[order], 6, n_init=10, seed=2)
     assert one.inertia == pytest.approx(other.inertia, rel=1e-6)
     assert adjusted_rand_score(one.labels[order], other.labels) == pytest.approx(1)
+
+
+def same_in_any_order(x, clusters, **settings):
+    """Shuffled rows give the partition of the rows as they are."""
+    one = kmeans(x, clusters, **settings)
+    for seed in range(3):
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+        other = kmeans(x[order], clusters, **settings)
+        assert adjusted_rand_score(one.labels[order], other.labels) == pytest.approx(1)
+        assert other.inertia == pytest.approx(one.inertia, rel=1e-6)
+    return one
+
+
+INITS = pytest.mark.parametrize("init", ["random", "k-means++"])
+
+
+@INITS
+@pytest.mark.parametrize("seed", range(3))
+def test_pixels_give_the_same_partition_in_any_order_of_rows(init, seed):
+    """Digits: many rows are equal in their first pixels, and pixels of few values have equal distances."""
+    pixels = torch.from_numpy(load_digits().data.astype(np.float32))
+    same_in_any_order(pixels[:200], 10, init=init, seed=seed)
+    same_in_any_order(pixels[:600] / 16, 10, n_init=3, init=init, seed=seed)
+
+
+@INITS
+def test_blank_borders_and_duplicates_give_the_same_partition_in_any_order_of_rows(init):
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32))
+    x[:, :8] = 0
+    for seed in range(3):
+        same_in_any_order(x, 10, init=init, seed=seed)
+        same_in_any_order(torch.cat([x[:100]] * 3), 10, init=init, seed=seed)
+        same_in_any_order((x > 0).float(), 10, init=init, seed=seed)
+
+
+def test_wide_images_with_blank_borders_race_to_the_same_partition_in_any_order(monkeypatch):
+    generator = np.random.default_rng(1)
+    images = np.zeros((400, 28, 28), dtype=np.float32)
+    strokes = generator.integers(0, 2, (8, 20, 20))[generator.integers(0, 8, 400)]
+    images[:, 4:24, 4:24] = np.where(generator.random((400, 20, 20)) < 0.35, 1 - strokes, strokes)
+    monkeypatch.setattr(module, "RACE_FROM", 0)
+    found = same_in_any_order(torch.from_numpy(images.reshape(400, -1)), 8, n_init=10, seed=4)
+    assert len(found.inertias) == 3
+
+
+def test_labels_are_those_of_the_rows_as_they_came():
+    pixels = torch.from_numpy(load_digits().data[:300].astype(np.float32))
+    found = kmeans(pixels, 10, n_init=3)
+    np.testing.assert_array_equal(found.predict(pixels), found.labels)
+    means = torch.stack([pixels[found.labels == cluster].mean(0) for cluster in range(10)])
+    np.testing.assert_allclose(found.centres, means, atol=1e-3)
 
 
 def test_seeds_repeat_and_differ():

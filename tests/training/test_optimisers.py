@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from pipeline.recipes import resolve
 from pipeline.record import StageError
 from training.optimisers import build_optimiser, schedule
 
@@ -126,3 +127,21 @@ def test_named_parts_keep_their_rate():
     assert groups[1]["params"][0] is module.predictor.weight
     with pytest.raises(StageError, match="the method has no part 'predicter'"):
         build_optimiser({**settings, "constant_rate": ["predicter"]}, module)
+
+
+@pytest.mark.parametrize("name", ["barlow_twins", "byol", "simclr_solo", "swav", "vicreg"])
+def test_solo_learns_recipes_clip_lars_as_solo_learn_does(name):
+    settings = resolve(name, "cifar10", {})["optimiser"]
+    assert [settings[key] for key in ("name", "trust", "clip_lr", "exclude_bias_and_norm")] == [
+        "lars",
+        0.02,
+        True,
+        True,
+    ]
+    group = build_optimiser(settings, torch.nn.Linear(2, 2)).param_groups[0]
+    assert [group[key] for key in ("trust", "clip_lr", "exclude_flat")] == [0.02, True, True]
+
+
+def test_other_lars_is_not_clipped():
+    group = build_optimiser(resolve("uniclr", "imagenet1k", {})["optimiser"], torch.nn.Linear(2, 2)).param_groups[0]
+    assert [group[key] for key in ("trust", "clip_lr", "exclude_flat", "weight_decay")] == [0.001, False, True, 1e-6]

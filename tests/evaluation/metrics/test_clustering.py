@@ -102,7 +102,8 @@ def test_one_cluster_is_flagged_and_finite():
 def test_one_class_and_one_sample():
     found = clustering_metrics(np.array([5]), np.array([9]))
     assert found["ACC"] == 1
-    assert not found["degenerate"]
+    assert (found["degenerate"], found["classes_present"]) == (True, 1)  # nothing to tell apart
+    assert clustering_metrics(np.zeros(6, dtype=int), np.arange(6) % 2)["degenerate"]
 
 
 @pytest.mark.parametrize(

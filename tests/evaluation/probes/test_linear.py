@@ -1,5 +1,8 @@
 import numpy as np
+import pytest
+import torch
 
+from evaluation.probes import linear
 from tests.evaluation.samples import blobs, probe
 
 
@@ -31,3 +34,18 @@ def test_a_step_schedule_falls_at_its_milestones():
         for epochs in (3, 30)
     ]
     assert found[0] == found[1]
+
+
+def test_lars_adapts_the_rate_without_weight_decay():
+    """As a step of the weights that is as long as they are, times rate and trust, whatever the gradient."""
+    x, y = blobs(rows=60)
+    settings = linear.Settings("h", False, False, "lars", 0.08, 0.0, "constant", 2, 60, False, "last", momentum=0.9)
+    layer = torch.nn.Linear(6, 4)
+    before = layer.weight.detach().clone()
+    optimiser = linear._optimiser(layer, settings)
+    torch.nn.functional.cross_entropy(layer(torch.from_numpy(x)), torch.from_numpy(y)).backward()
+    slope = layer.bias.grad.clone()
+    bias = layer.bias.detach().clone()
+    optimiser.step()
+    assert (layer.weight - before).norm().item() == pytest.approx(0.08 * 0.001 * before.norm().item(), rel=1e-3)
+    torch.testing.assert_close(layer.bias.detach(), bias - 0.08 * slope)  # biases are not adapted

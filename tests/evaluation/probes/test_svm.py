@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
+from evaluation import svm
 from evaluation.probe import ProbeError
 from evaluation.probes.low_shot_svm import GOYAL_COSTS
-from evaluation.svm import interpolated_ap, one_against_rest
+from evaluation.svm import interpolated_ap, one_against_rest, scaled
 from tests.evaluation.samples import probe
 
 
@@ -84,9 +85,51 @@ def test_goyals_costs_are_chosen_without_test_labels():
     honest = machines("lowshot_svm_goyal", (x, y), (x_test, y_test), **changes)
     # The order of precision of all costs on the test set plays no part: a test set of two rows fits the same machines.
     few = machines("lowshot_svm_goyal", (x, y), (x_test[:2], y_test[:2]), **changes)
-    assert honest["selection"] == few["selection"] == "cost by mean AP on training images outside the draw"
+    assert honest["selection"] == few["selection"]
+    assert honest["selection"] == "cost by mean AP on a fifth of the training images, which no machine is fitted on"
+    assert honest["trained_on"] == 96
     assert not honest["selected_on_test"]
     assert len(GOYAL_COSTS) == 26
+
+
+@pytest.mark.parametrize("negatives", [40, 19000])
+def test_no_machine_of_goyals_has_seen_the_rows_that_choose_its_cost(monkeypatch, negatives):
+    """A machine that records what it is fitted on and what it is asked."""
+    (x, y), (x_test, y_test) = objects(120, 0), objects(100, 1)
+    known = {row.tobytes(): number for number, row in enumerate(scaled((np.concatenate([x, x_test]), y))[0])}
+    numbers = lambda rows: {known[row.tobytes()] for row in np.ascontiguousarray(rows)}  # noqa: E731
+    seen = []
+
+    class Recorder:
+        def __init__(self, rows):
+            self.fitted_on = numbers(rows)
+
+        def decision_function(self, rows):
+            seen.append((self.fitted_on, numbers(rows)))
+            return rows[:, 0]
+
+    monkeypatch.setattr(svm, "fitted", lambda rows, *_: Recorder(rows))
+    machines("lowshot_svm_goyal", (x, y), (x_test, y_test), shots=[2, 8], draws=2, negatives=negatives)
+    chose = [asked for _, asked in seen if max(asked) < 120]
+    assert len(chose) == 2 * 2 * 4 * len(GOYAL_COSTS)  # of each draw, class and cost
+    for fitted_on, asked in seen:
+        assert not fitted_on & asked
+        assert max(fitted_on) < 120
+    every = set.union(*(fitted_on for fitted_on, _ in seen))
+    assert not every & set.union(*chose)  # nor has any other machine, of any draw
+    assert len(every | set.union(*chose)) <= 120
+    assert len(set.union(*chose)) <= 24
+    if negatives == 19000:
+        assert len(every) == 96  # all others are used
+
+
+def test_goyals_costs_need_rows_that_choose_and_classes_in_them():
+    (x, y), test = objects(4, 0), objects(20, 1)
+    with pytest.raises(ProbeError, match="4 training rows: a fifth of them chooses the cost, so 5 are needed"):
+        machines("lowshot_svm_goyal", (x, y), test, shots=[1], draws=1)
+    x, y = objects(30, 0)
+    with pytest.raises(ProbeError, match="no class is present in the 6 rows that choose the cost"):
+        machines("lowshot_svm_goyal", (x, -np.ones_like(y)), test, shots=[1], draws=1)
 
 
 def test_single_labels_become_one_against_rest():
