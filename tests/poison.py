@@ -14,8 +14,10 @@ from pipeline import catalogue
 from pipeline.record import Record
 from preparation.prepared import Prepared, open_prepared, write_prepared
 
-PLAIN = {"train": 40, "test": 30}
-SPLITS = {"holdout": {"fit": 40, "holdout": 30}, "unlabeled": {"train": 40, "test": 30, "unlabeled": 20}}
+# The training rows do not come first: row n of a split is not row n of the data set.
+PLAIN = {"test": 30, "train": 40}
+UNLABELLED = {"test": 30, "train": 40, "unlabeled": 20}
+SPLITS = {"holdout": {"holdout": 30, "fit": 40}, "unlabeled": UNLABELLED, "all": UNLABELLED}
 PROTOCOLS = ["split", "full", "all", "train", "training", "unlabeled", "holdout"]
 CLASSES = 3
 

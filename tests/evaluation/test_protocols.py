@@ -58,8 +58,8 @@ def stages(tmp_path, monkeypatch):
 
     class Stages:
         def assign(self, folder, features, protocol, name="kmeans"):
-            """(arrays, facts of the fit) of an assigner's clusters."""
-            out = leave(folder, features)
+            """(arrays, facts of the fit) of an assigner's clusters; views of a few rows lie beside the features."""
+            out = leave(folder, features | {"view1_z": np.zeros((3, 5), np.float32)})
             path = out / f"{name}.npz"
             asked = entry("assigner", name, QUICK[name])
             run(evaluation.assign, folder, out, protocol, "--assigner", asked, "--out", path)

@@ -185,5 +185,8 @@ def test_each_view_may_have_its_own_augmentation(made):
     for batch in made.epoch(augment, views=2).values():
         torch.testing.assert_close(batch.views[0], made.clean[batch.index])
         torch.testing.assert_close(batch.views[1], 1 - made.clean[batch.index], rtol=0, atol=1e-5)
+    crop = {"crop": AUGMENTATIONS["crop"]["crop"]}  # once, whoever does it
+    alike, pair = (made.epoch(Augment(operations, PLAIN)) for operations in (crop, {**crop, "views": [{}, {}]}))
+    assert all(same(alike[step], pair[step]) for step in alike)
     with pytest.raises(StageError, match="3 views asked of an augmentation that describes 2"):
         made.epoch(augment, views=3)

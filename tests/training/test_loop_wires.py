@@ -53,6 +53,7 @@ class Recorder(Method):
 
     def before_epoch(self, context):
         self.note("before_epoch", context.epoch)
+        self.eval()  # as methods do that embed the whole set; the loop trains all the same
 
     def before_step(self, context):
         self.place = context.step
@@ -194,9 +195,8 @@ def test_every_group_learns_at_schedule_times_its_scale_also_after_resume(run, p
     assert [row["lr"] for row in outcome.history] == pytest.approx([0.1 * factor(step) for step in (2, 5, 8)])
 
 
-@pytest.mark.parametrize("killed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("killed", [1, 2, 3, 4, 5])  # saves: after each of three steps, and at an epoch's end
 def test_a_resumed_run_calls_what_is_left_and_no_more(run, killed, tmp_path):
-    """Saves: after each of three steps, and at the end of the first epoch."""
     whole, first, rest = Recorder(), Recorder(), Recorder()
     run(whole, ResumeState(tmp_path / "whole"))
     dying = Dying(tmp_path / "state")
@@ -239,6 +239,15 @@ def test_an_empty_batch_changes_neither_weights_nor_statistics(run):
     one = ["before_epoch", *STEP, "before_step", "losses", *STEP, *END]
     assert kinds(some) == one * 2
     assert int(some.backbone.norm.num_batches_tracked) == 4
+
+
+def test_an_epoch_that_was_taught_before_a_kill_was_taught(run, tmp_path):
+    first, rest, dying = Recorder(), Recorder(), Dying(tmp_path / "state")
+    dying.left = 1
+    with pytest.raises(Killed):
+        run(first, dying, 0)
+    rest.empty_steps = (1, 2, 3, 4)
+    assert run(rest).status == "ok"
 
 
 def gradients(method):
