@@ -177,6 +177,11 @@ class _Training:
 
     def _step(self, epoch: int, step: int, batch: Batch) -> None:
         """One step of the optimiser. A batch with nothing to learn from changes nothing but the method's counters."""
+        if len(batch.views) != (wanted := max(1, self.method.views)):
+            raise StageError(
+                f"a batch of {len(batch.views)} views, but method {self.recipe['method']!r} learns from {wanted}: "
+                "mend the feed, or `views` of the method"
+            )
         position = epoch * self.order.steps + step
         for group in self.optimiser.param_groups:
             rate = self.recipe["optimiser"]["lr"] if group.get("constant") else self._rate(position)

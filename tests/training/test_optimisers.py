@@ -65,6 +65,13 @@ def test_optimiser_settings_arrive(settings, kind):
     assert len(group["params"]) == 1  # frozen parameters are left out
 
 
+def test_momentum_and_nesterov_arrive():
+    settings = {"name": "sgd", "lr": 0.1, "momentum": 0.8, "weight_decay": 0}
+    for nesterov in (False, True):
+        group = build_optimiser(settings | {"nesterov": nesterov}, torch.nn.Linear(2, 2)).param_groups[0]
+        assert [group["momentum"], group["nesterov"]] == [0.8, nesterov]
+
+
 def test_biases_and_norms_go_without_decay():
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
     settings = {"name": "sgd", "lr": 1, "weight_decay": 0.1, "exclude_bias_and_norm": True}
