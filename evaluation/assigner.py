@@ -85,8 +85,10 @@ def cluster_count(asked: int | str, classes: int) -> int:
     return classes if asked == "classes" else int(asked)
 
 
-def enough_rows(clusters: int, x: np.ndarray) -> None:
-    """Raise AssignError for more clusters than rows of x [N, d]."""
+def enough_rows(clusters: int, x: np.ndarray, least: int = 1) -> None:
+    """Raise AssignError for more clusters than rows of x [N, d], or fewer than `least` rows."""
+    if len(x) < least:
+        raise AssignError(f"{len(x)} rows to fit on, but {least} are needed at least: fit on more")
     if clusters > len(x):
         raise AssignError(f"{clusters} clusters asked of {len(x)} rows: ask for fewer, or fit on more rows")
 

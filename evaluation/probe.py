@@ -29,6 +29,7 @@ knows it: the checks of the configuration read `Settings` from the source, the g
 """
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ class Task:
     def labelled(self) -> tuple[Labelled, Labelled]:
         """(train, test) features and labels; equal rows mean a stratified 80/20 hold-out by the seed.
 
-        Raises ProbeError for rows without a label, ValueError for classes too small to be split.
+        Raises ProbeError for rows without a label, and for classes too small to be split.
         """
         train, test = self.train, self.test
         unlabelled = int((self.labels[train] < 0).sum() + (self.labels[test] < 0).sum())
@@ -76,12 +77,35 @@ class Task:
                 f"{unlabelled} rows without a label: a probe needs labels, choose a protocol with such splits"
             )
         if np.array_equal(train, test):
-            from sklearn.model_selection import train_test_split
-
-            stratify = self.labels[train]
-            train, test = train_test_split(train, test_size=0.2, stratify=stratify, random_state=self.seed)
+            kept, held = stratified(self.labels[train], 0.2, self.seed)
+            train, test = train[kept], train[held]
         x = self.array()
         return (x[train], self.labels[train]), (x[test], self.labels[test])
+
+
+def stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two parts of the rows with labels [n] or [n, C], as their numbers: the rest, and a hold-out of `share` of them.
+
+    The hold-out has of each class (or combination of labels) as many rows as are due to it.
+
+    Raises ProbeError, with the class or the numbers, where a part would lack a class.
+    """
+    classes, counts = np.unique(labels, axis=0, return_counts=True)
+    held = math.ceil(share * len(labels))
+    if (counts == 1).any():
+        alone = classes[counts == 1]
+        name = f"class {alone[0]}" if labels.ndim == 1 else "a combination of labels"
+        others = f" (and {len(alone) - 1} more)" if len(alone) > 1 else ""
+        raise ProbeError(f"{name} has 1 row{others}: a hold-out with every class needs 2 of each")
+    if not 0 < len(classes) <= min(held, len(labels) - held):
+        raise ProbeError(
+            f"{len(labels)} rows of {len(classes)} classes are too few: a hold-out of {held} and the other "
+            f"{len(labels) - held} must each have every class"
+        )
+    from sklearn.model_selection import train_test_split  # only probes that split need to wait for it
+
+    rest, apart = train_test_split(np.arange(len(labels)), test_size=share, stratify=labels, random_state=seed)
+    return rest, apart
 
 
 def load(algorithm: str) -> Any:

@@ -22,7 +22,7 @@ class AgglomerativeAssigner(Assigner):
 
     def fit(self, features: Features, seed: int) -> None:
         self.fitted_on = prepare(features, self.settings.features, self.settings.normalise)
-        enough_rows(self.clusters, self.fitted_on)
+        enough_rows(self.clusters, self.fitted_on, least=2)
         ward = AgglomerativeClustering(self.clusters, linkage="ward")
         self.labels = ward.fit_predict(self.fitted_on).astype(np.int64)
 

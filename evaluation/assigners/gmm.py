@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.assigner import Assigner, enough_rows
+from evaluation.assigner import Assigner
 from evaluation.features import Features, prepare
 from evaluation.mixture import fit_mixture
 
@@ -23,7 +23,6 @@ class MixtureAssigner(Assigner):
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings.features, self.settings.normalise).astype(np.float64)
-        enough_rows(self.clusters, x)
         self.model = fit_mixture(x, self.clusters, self.settings.n_init, seed)
 
     def predict(self, features: Features) -> np.ndarray:

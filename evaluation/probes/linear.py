@@ -9,11 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from evaluation.predictions import prediction_scores
-from evaluation.probe import Task
+from evaluation.probe import Task, stratified
 from methods.blocks.lars import LARS
 
 SELECTED = {"last": "last epoch", "holdout": "best on a tenth of the training rows", "test": "best on TEST labels"}
@@ -51,7 +50,8 @@ def linear(task: Task) -> dict[str, Any]:
         std[std == 0] = 1
         x, x_test = (x - mean) / std, (x_test - mean) / std
     if settings.select == "holdout":
-        x, x_watch, y, y_watch = train_test_split(x, y, test_size=0.1, stratify=y, random_state=task.seed)
+        kept, held = stratified(y, 0.1, task.seed)
+        x, y, x_watch, y_watch = x[kept], y[kept], x[held], y[held]
     else:
         x_watch, y_watch = x_test, y_test
     generator = torch.Generator().manual_seed(task.seed)

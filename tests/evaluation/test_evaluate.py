@@ -210,11 +210,40 @@ def test_one_class_only_and_a_class_of_one_row(stages, monkeypatch):
     labels[0] = 1
     monkeypatch.setattr(evaluate, "open_prepared", lambda *_, **__: with_labels(stages.data, labels))
     found = stages.evaluate("linear_mixem", "knn", "classifier")
-    assert "least populated class" in found["linear_mixem"]["reason"]
+    assert found["linear_mixem"]["reason"] == "class 1 has 1 row: a hold-out with every class needs 2 of each"
     assert found["linear_mixem"]["status"] == "not_possible"
     assert found["knn"]["ACC"] == 1
     found = stages.evaluate("logistic", "knn", protocol="all")
     assert {result["status"] for result in found.values()} == {"not_possible"}  # no stratified hold-out of one row
+    assert {result["reason"].split(":")[0] for result in found.values()} == {"class 1 has 1 row"}
+    assert stages.evaluate("downstream", protocol="all")["downstream"]["reason"].startswith("class 1 has 1 row")
+
+
+def test_a_holdout_that_is_smaller_than_the_classes_is_said_in_numbers(stages, monkeypatch):
+    """80 classes of two rows each among those that train: a tenth of 160 rows cannot hold them."""
+    labels = np.arange(200) % 80
+    monkeypatch.setattr(evaluate, "open_prepared", lambda *_, **__: with_labels(stages.data, labels))
+    found = stages.evaluate("linear_mixem", "knn")
+    assert found["linear_mixem"]["status"] == "not_possible"
+    assert found["linear_mixem"]["reason"].startswith(
+        "160 rows of 80 classes are too few: a hold-out of 16 and the other"
+    )
+    assert found["knn"]["status"] == "ok"
+    found = stages.evaluate("knn", "downstream", protocol="all")
+    assert {result["reason"].split(":")[0] for result in found.values()} == {"200 rows of 80 classes are too few"}
+
+
+def test_clusters_that_cannot_be_found_are_said_in_numbers(stages, monkeypatch):
+    """Eleven scored rows, ten classes: UMAP's graph has too few eigenvectors for ten dimensions."""
+    rows = type(stages.data).rows
+    monkeypatch.setattr(type(stages.data), "rows", lambda self, splits: rows(self, splits)[:11])
+    record = stages.assign("umap_gmm")
+    assert record["status"] == "not_possible"
+    assert record["reason"] == "11 rows are too few for UMAP in 10 dimensions, one for each cluster: 12 are needed"
+    assert stages.assign("kmeans")["status"] == "ok"
+    found = stages.evaluate("knn", clusters=["umap_gmm", "kmeans"])
+    assert found["clustering/umap_gmm"] == {"status": "not_possible", "reason": record["reason"]}
+    assert found["clustering/kmeans"]["status"] == "ok"
 
 
 def with_labels(data, labels):

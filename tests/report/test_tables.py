@@ -158,6 +158,12 @@ def test_diverged_missing_and_degenerate_are_said(tmp_path):
     assert found["Data ACC n"] == "1"
 
 
+def test_one_class_only_is_said(tmp_path):
+    """An accuracy of 100 of clusters that had nothing to tell apart."""
+    of_one = run(tmp_path / "a", 0, 1.0, degenerate=True, classes_present=1, occupied_clusters=1)
+    assert "Data seed 0: degenerate, one class only" in read(build(plan([row("mine", [of_one])])))[0]["notes"]
+
+
 def test_what_became_of_the_training_is_marked(tmp_path):
     """A collapse at chance and a training with nothing to learn from are printed, but not without a word."""
     runs = [

@@ -106,6 +106,30 @@ def test_more_clusters_than_rows_is_named(name):
         assigner(name).fit({"h": x}, seed=0)
 
 
+@pytest.mark.parametrize("name", ["umap_gmm", "umap_kmeans"])
+@pytest.mark.parametrize(("classes", "rows"), [(1, 2), (2, 2), (2, 3), (4, 4), (4, 5)])
+def test_umap_needs_two_rows_more_than_clusters(name, classes, rows):
+    with pytest.raises(
+        AssignError, match=f"{rows} rows are too few for UMAP in {classes} dimensions.*{classes + 2} are"
+    ):
+        assigner(name, classes).fit({"h": blobs(rows=rows)[0]}, seed=0)
+
+
+@pytest.mark.parametrize("name", ["gmm", "agglomerative"])
+def test_one_row_is_not_enough(name):
+    with pytest.raises(AssignError, match="1 rows to fit on, but 2 are needed"):
+        assigner(name, 1).fit({"h": blobs(rows=1)[0]}, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("gmm", "4 Gaussians does not fit 30 rows of 6 values"), ("umap_gmm", "no embedding of 30 rows")]
+)
+def test_values_beyond_all_measure_are_refused_in_plain_words(name, said):
+    x = np.linspace(0, 3e31, 30, dtype=np.float32)[:, None].repeat(6, 1)
+    with pytest.raises(AssignError, match=f"{said}.* to 3e"):
+        assigner(name).fit({"h": x}, seed=0)
+
+
 @pytest.mark.parametrize("name", ["kmeans", "gmm", "spectral", "agglomerative", "sinkhorn"])
 def test_fewer_rows_than_clusters_are_refused(name):
     with pytest.raises(AssignError, match="4 clusters asked of 3 rows"):
