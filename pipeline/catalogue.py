@@ -72,19 +72,27 @@ def entry_or_json(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     return text, entry(kind, text)
 
 
-def check(value: Any, schema: str, where: str) -> None:
-    """Check `value` against config/schemas/{schema}.yaml; the error names file, key, finding and cure."""
-    problems = list(_validator(schema).iter_errors(value))
+def check(value: Any, schema_name: str, where: str) -> None:
+    """Check `value` against config/schemas/{schema_name}.yaml; the error names file, key, finding and cure."""
+    problems = list(_validator(schema_name).iter_errors(value))
     if not problems:
         return
     problem = jsonschema.exceptions.best_match(problems)
     key = ".".join(str(part) for part in problem.absolute_path)
     at = f"{where}: key {key!r}" if key else where
-    if problem.validator == "additionalProperties" and isinstance(problem.instance, Mapping):
+    if problem.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(problem.instance, Mapping):
         known = set(problem.schema.get("properties", {}))
+        for shared in problem.schema.get("allOf", ()):  # keys that several places of a schema share
+            known |= set(schema(schema_name)["$defs"][shared["$ref"].rpartition("/")[2]]["properties"])
         extra = sorted(set(problem.instance) - known)
         raise ConfigError(f"{at}: unknown key {extra[0]!r}; {suggestion(extra[0], known)}")
     raise ConfigError(f"{at}: {problem.message}")
+
+
+@functools.lru_cache(maxsize=32)
+def schema(name: str) -> dict[str, Any]:
+    """config/schemas/{name}.yaml; not to be changed."""
+    return read_yaml(CONFIG / "schemas" / f"{name}.yaml")
 
 
 @functools.lru_cache(maxsize=32)

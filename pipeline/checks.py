@@ -21,9 +21,11 @@ def check_suite(config: Mapping[str, Any]) -> None:
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
-    for name in config["overrides"]:
+    for name, values in config["overrides"].items():
         if name != "*":
             require("recipe in overrides", name, recipes.names())
+        for key in values:  # also those of recipes that no table asks for, whose values are never looked at
+            require(f"key of overrides.{name}", key, catalogue.schema("recipe")["properties"])
 
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:

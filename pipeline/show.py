@@ -7,7 +7,9 @@ python -m pipeline.show --list                               # every name that c
 """
 
 import argparse
+import contextlib
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import yaml
 
 from pipeline import catalogue, recipes, wings
+from pipeline.layers import layers
 from pipeline.naming import require
 from pipeline.record import run_stage
 
@@ -28,17 +31,18 @@ def main() -> None:
     parser.add_argument("--suite", help="take the overrides of this suite")
     parser.add_argument("--diff", metavar="RECIPE", help="show only what differs from this recipe on the data set")
     parser.add_argument("--list", action="store_true", help="name everything there is, one line each")
-    given = parser.parse_args()
-    if given.list:
+    arguments = parser.parse_args()
+    if arguments.list:
         lines = listing()
-    elif not (given.recipe and given.dataset):
+    elif not (arguments.recipe and arguments.dataset):
         parser.error("give a recipe and a data set, or --list")
     else:
-        overrides = suite_overrides(given.suite) if given.suite else None
-        lines = shown(given.recipe, given.dataset, overrides)
-        if given.diff:
-            lines = difference(given.recipe, given.diff, given.dataset, overrides)
-    print("\n".join(lines))
+        overrides = suite_overrides(arguments.suite) if arguments.suite else None
+        lines = shown(arguments.recipe, arguments.dataset, overrides)
+        if arguments.diff:
+            lines = difference(arguments.recipe, arguments.diff, arguments.dataset, overrides)
+    with contextlib.suppress(BrokenPipeError):  # `| head` has seen enough
+        print("\n".join(lines), flush=True)
 
 
 def shown(name: str, dataset: str, overrides: Mapping[str, Any] | None = None) -> list[str]:
@@ -98,7 +102,7 @@ def origins(
 ) -> dict[Keys, tuple[Path | None, Keys]]:
     """Key of the resolved recipe -> (file, keys that lead to the value there) of the layer that gave it last."""
     sources: dict[Keys, tuple[Path | None, Keys]] = {}
-    for layer in recipes.layers(name, dataset, overrides):
+    for layer in layers(name, dataset, overrides):
         for keys, _ in leaves(layer.content):
             sources[keys] = layer.file, (*layer.keys, *keys)
     return sources
@@ -111,11 +115,12 @@ def _source(
     dataset: str,
     overrides: Mapping[str, Any] | None,
 ) -> str:
-    """File and comment of one value."""
-    if keys[0] == "network" and keys[1] not in recipes.TREATMENTS and resolved.get("base"):
-        base = resolved["base"]["recipe"]
-        own = origins(base, resolved["base"].get("dataset", dataset), overrides)
-        return f"as its base {base}: {_place(keys, own)}"
+    """File and comment of one value; a network is that of the first recipe in the line of bases."""
+    if keys[0] == "network" and keys[1] not in recipes.TREATMENTS and (base := resolved.get("base")):
+        other = base.get("dataset", dataset)
+        below = recipes.resolve(base["recipe"], other, overrides)
+        place = _source(keys, below, origins(base["recipe"], other, overrides), other, overrides)
+        return place if place.startswith("as its base") else f"as its base {base['recipe']}: {place}"
     return _place(keys, sources)
 
 
@@ -125,22 +130,23 @@ def _place(keys: Keys, sources: Mapping[Keys, tuple[Path | None, Keys]]) -> str:
     file, path = sources[keys]
     if file is None:
         return ".".join(path[:2])
-    where = str(file.relative_to(catalogue.CONFIG.parent))
+    where, comment = str(file.relative_to(catalogue.CONFIG.parent)), _comment(file, path)
     if keys[0] == "augmentation" and (preset := _preset(file, path)):
         where += f" -> config/augmentations/{preset}.yaml"
-    comment = _comment(file, path)
     return f"{where}  # {comment}" if comment else where
 
 
 def _preset(file: Path, path: Keys) -> str:
     """The preset that the layer's augmentation names, unless the layer itself writes the value."""
     value: Any = catalogue.read_yaml(file)
-    for key in path[: path.index("augmentation") + 1]:
+    start = path.index("augmentation")
+    for key in path[: start + 1]:
         value = value.get(key, {}) if isinstance(value, Mapping) else {}
     if isinstance(value, str):
         return value
-    inside = path[path.index("augmentation") + 1]
-    return value.get("preset", "") if isinstance(value, Mapping) and inside not in value else ""
+    if not isinstance(value, Mapping) or path[start + 1 :] in dict(leaves(value)):
+        return ""
+    return str(value.get("preset", ""))
 
 
 def leaves(content: Mapping[str, Any], before: Keys = ()) -> Iterator[tuple[Keys, Any]]:
@@ -153,17 +159,19 @@ def leaves(content: Mapping[str, Any], before: Keys = ()) -> Iterator[tuple[Keys
 
 
 def _comment(file: Path, path: Keys) -> str:
-    """The comment on the line of a key or of the nearest mapping above it; without keys, the file's first."""
+    """The comment on the line of a key, or alone on the line above; without keys, the file's first sentence."""
     lines = file.read_text(encoding="utf-8").splitlines()
     if not path:
-        head = [line[1:].strip() for line in lines[:3] if line.startswith("#")]
-        return head[0] if head else ""
-    numbers = _lines_of(file, file.stat().st_mtime_ns)
-    for length in range(len(path), 0, -1):
-        number = numbers.get(path[:length])
-        if number is not None and " # " in lines[number]:
-            return lines[number].partition(" # ")[2].strip()
-    return ""
+        head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+        return " ".join(line[1:].strip() for line in head).partition(". ")[0].rstrip(".")
+    number = _lines_of(file, file.stat().st_mtime_ns).get(path)
+    if number is None:
+        return ""
+    if " # " in lines[number]:
+        return lines[number].partition(" # ")[2].strip()
+    indents = [len(line) - len(line.lstrip()) for line in lines[max(number - 1, 0) : number + 1]]
+    above = lines[number - 1].strip() if number > 1 and indents[0] == indents[-1] > 0 else ""
+    return above[1:].strip() if above.startswith("#") else ""
 
 
 @functools.lru_cache(maxsize=256)

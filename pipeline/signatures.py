@@ -79,7 +79,7 @@ def fits(value: Any, annotation: str) -> bool:
     return _fits(value, ast.parse(annotation, mode="eval").body)
 
 
-KINDS: dict[str, tuple[type, ...]] = {
+TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
     "bool": (bool,),
@@ -100,8 +100,8 @@ def _fits(value: Any, node: ast.expr) -> bool:
             return value in (options if isinstance(options, tuple) else (options,))
         if node.value.id == "list":
             return isinstance(value, list) and all(_fits(item, node.slice) for item in value)
-        return isinstance(value, KINDS[node.value.id])
+        return isinstance(value, TYPES[node.value.id])
     if isinstance(node, ast.Name):
         # YAML's true is an int to Python; here it is not.
-        return isinstance(value, KINDS[node.id]) and (node.id == "bool" or not isinstance(value, bool))
+        return isinstance(value, TYPES[node.id]) and (node.id == "bool" or not isinstance(value, bool))
     return False

@@ -64,15 +64,16 @@ def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int
     """The factor on lr as a function of the global step (from 0): `settings` is a recipe's `schedule`.
 
     A linear warm-up, then: constant; step: times `gamma` at each of the `milestones` (epochs); cosine: constant for
-    `hold_epochs`, then half a cosine of `cosine_epochs` (default: all that is left) down to `final_factor`. With `per:
-    epoch` the factor changes only at epoch borders. A pure function: a resumed run needs no scheduler state.
+    `hold_epochs`, then half a cosine down to `final_factor`, as long as what is left or, with `cosine_over: all`, as
+    all epochs, so that it ends above. With `per: epoch` the factor changes only at epoch borders. A pure function: a
+    resumed run needs no scheduler state.
     """
     epochs, name = settings["epochs"], settings["name"]
     warmup, hold = settings.get("warmup_epochs", 0), settings.get("hold_epochs", 0)
     final, per_step = settings.get("final_factor", 0.0), settings.get("per", "epoch") == "step"
 
     def factor(step: int) -> float:
-        # Position in epochs. Within the warm-up the first step is already above 0, else it would be wasted.
+        # Position in epochs. The warm-up's first step is already above 0: at a rate of 0 it would learn nothing.
         position = step / steps_per_epoch if per_step else step // steps_per_epoch
         if position < warmup:
             return (position + (1 / steps_per_epoch if per_step else 1)) / (warmup + (0 if per_step else 1))
@@ -80,7 +81,7 @@ def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int
             return 1.0
         if name == "step":
             return settings["gamma"] ** sum(position >= milestone for milestone in settings["milestones"])
-        span = settings.get("cosine_epochs", epochs - warmup - hold)
+        span = epochs if settings.get("cosine_over") == "all" else epochs - warmup - hold
         progress = min(max(position - warmup - hold, 0) / span, 1.0) if span > 0 else 0.0
         return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))
 

@@ -20,14 +20,14 @@ from evaluation.probe import ProbeError, Task, stratified
 class Settings:
     features: Literal["h", "z", "p", "zc", "zn"]
     normalise: bool  # unit rows
-    era: Literal["current", "0.21"]  # whose defaults the classifiers have
+    sklearn_defaults: Literal["current", "0.21"]  # whose defaults the classifiers have
     splits: int  # random 80/20 splits
 
 
 def downstream(task: Task) -> dict[str, Any]:
     """Mean accuracy of MLP, RFC, SVM and LR over `splits` stratified 80/20 splits of the scored rows, seeds 0, 1, ...
 
-    Everything at scikit-learn's defaults: of the installed version (`era` "current"), or of 0.21, with which the
+    Everything at scikit-learn's defaults: of the installed version (`sklearn_defaults` "current"), or of 0.21, with which the
     paper's numbers were made (10 trees, gamma 1/d, liblinear one against the rest).
     """
     x, labels = task.array()[task.scored], task.labels[task.scored]
@@ -37,7 +37,7 @@ def downstream(task: Task) -> dict[str, Any]:
     for seed in range(task.settings.splits):
         kept, held = stratified(labels, 0.2, seed)
         train, test, y_train, y_test = x[kept], x[held], labels[kept], labels[held]
-        for name, model in classifiers(task.settings.era, seed).items():
+        for name, model in classifiers(task.settings.sklearn_defaults, seed).items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the defaults' iteration limits are the protocol
                 predicted = model.fit(train, y_train).predict(test)
@@ -47,9 +47,9 @@ def downstream(task: Task) -> dict[str, Any]:
     return result | {"n": len(x)}
 
 
-def classifiers(era: str, seed: int) -> dict[str, ClassifierMixin]:
+def classifiers(sklearn_defaults: str, seed: int) -> dict[str, ClassifierMixin]:
     """The four classifiers by the names of the paper's columns."""
-    if era == "0.21":
+    if sklearn_defaults == "0.21":
         return {
             "MLP": MLPClassifier(random_state=seed),
             "RFC": RandomForestClassifier(n_estimators=10, max_features="sqrt", random_state=seed),

@@ -214,7 +214,7 @@ def test_what_a_probe_predicts_for_a_row_does_not_depend_on_other_test_rows(part
 def test_no_epoch_is_chosen_on_test_rows_unless_the_record_says_so(parts, stages, tmp_path):
     folder, data, features, protocols = parts
     wide = {"epochs": 30, "batch_size": 16, "lr": 0.003, "patience": 30}
-    probes = {"linear": EPOCHS | {"lr": 1}, "linear_mixem": wide, "linear_mixem_faithful": wide}
+    probes = {"linear": EPOCHS | {"lr": 1}, "linear_mixem": wide, "linear_mixem_code": wide}
     test = data.rows(["a"])
     poisoned = poison.poison(folder, tmp_path / "poisoned", None, test)
     found = stages.probe(folder, features, protocols["a"], probes)
@@ -222,7 +222,7 @@ def test_no_epoch_is_chosen_on_test_rows_unless_the_record_says_so(parts, stages
     chosen = {name: (found[name]["epoch"], again[name]["epoch"]) for name in probes}
     assert chosen["linear"] == (5, 5)
     assert chosen["linear_mixem"][0] == chosen["linear_mixem"][1]
-    assert chosen["linear_mixem_faithful"][0] != chosen["linear_mixem_faithful"][1]  # the leak that it admits
+    assert chosen["linear_mixem_code"][0] != chosen["linear_mixem_code"][1]  # the leak that it admits
     assert [found[name]["selected_on_test"] for name in probes] == [False, False, True]
 
 
@@ -233,14 +233,14 @@ def test_no_cost_is_chosen_on_test_rows_unless_the_record_says_so(parts, stages,
     monkeypatch.setattr(low_shot_svm, "_goyal_cost", lambda *given: used.append(own(*given)) or used[-1])
     poisoned = poison.poison(folder, tmp_path / "poisoned", None, test)
     found = {}
-    for name in ("lowshot_svm_goyal", "lowshot_svm_goyal_faithful"):
+    for name in ("lowshot_svm_goyal", "lowshot_svm_goyal_code"):
         for where, given in ((folder, features), (poisoned, noisy(features, test))):
             result = stages.probe(where, given, protocols["a"], {name: {"shots": [2, 4, 8], "draws": 2}})[name]
-            assert result["selected_on_test"] == (name == "lowshot_svm_goyal_faithful")
+            assert result["selected_on_test"] == (name == "lowshot_svm_goyal_code")
             found[name, where] = used.copy()
             used.clear()
     costs = [found["lowshot_svm_goyal", where] for where in (folder, poisoned)]
     assert costs[0] == costs[1]
     assert len(costs[0]) == 6
-    faithful = [found["lowshot_svm_goyal_faithful", where] for where in (folder, poisoned)]
+    faithful = [found["lowshot_svm_goyal_code", where] for where in (folder, poisoned)]
     assert faithful[0] != faithful[1]

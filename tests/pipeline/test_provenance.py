@@ -112,3 +112,23 @@ def test_imports_go_one_way():
             for target in provenance._imports(module, path):
                 if layer(target) in LAYERS:
                     assert layer(target) in LAYERS[layer(module)], f"{module} imports {target}"
+
+
+def test_no_circle_among_modules():
+    """A module never imports, by whatever way, one that imports it; imports inside functions count."""
+    imports = {}
+    for package in {name.partition(".")[0] for name in LAYERS}:
+        for path in (ROOT / package).rglob("*.py"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            imports[module] = set(provenance._imports(module, path)) - {module}
+    done: set[str] = set()
+
+    def visit(module, above):
+        assert module not in above, f"a circle: {' -> '.join([*above, module])}"
+        if module not in done:
+            for target in imports[module] & imports.keys():
+                visit(target, (*above, module))
+            done.add(module)
+
+    for module in imports:
+        visit(module, ())

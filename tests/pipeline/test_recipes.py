@@ -171,7 +171,7 @@ variants:
     assert size("mine-wide", "digits", {"mine-wide": {"batch_size": 10}, "mine": {"batch_size": 9}}) == 10
     assert recipes.resolve("mine", "mnist")["optimiser"] == {"name": "adam", "lr": 0.5, "weight_decay": 1e-5}
     assert recipes.names() == ["mine", "mine-wide", "mine-half"]
-    (folder / "fragments" / "low.yaml").write_text("extends: mine\n")
+    (folder / "fragments" / "low.yaml").write_text("extends: mine\nfamilies: {}\n")
     with pytest.raises(ConfigError, match="extends itself through mine -> low -> mine"):
         recipes.resolve("mine", "digits")
 

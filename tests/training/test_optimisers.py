@@ -118,7 +118,7 @@ def test_lars_against_its_formula():
 
 def test_a_cosine_longer_than_the_training_ends_above_zero():
     """MIX'EM's released schedule: T_max is all epochs, of which the first ten are held."""
-    settings = {"name": "cosine", "epochs": 30, "hold_epochs": 10, "cosine_epochs": 30, "per": "epoch"}
+    settings = {"name": "cosine", "epochs": 30, "hold_epochs": 10, "cosine_over": "all", "per": "epoch"}
     factor = schedule(settings, steps_per_epoch=1)
     assert factor(10) == 1
     assert factor(29) == pytest.approx(0.5 * (1 + math.cos(math.pi * 19 / 30)))

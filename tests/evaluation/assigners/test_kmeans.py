@@ -6,7 +6,7 @@ from evaluation.metrics.accuracy import accuracy
 from tests.evaluation.samples import assigner, blobs
 
 
-@pytest.mark.parametrize("name", ["kmeans", "kmeans_raw", "kmeans_mixem_faithful"])
+@pytest.mark.parametrize("name", ["kmeans", "kmeans_raw", "kmeans_mixem_code"])
 def test_kmeans_finds_blobs_and_predicts_rows_it_never_saw(name):
     x, labels = blobs()
     model = assigner(name)

@@ -13,7 +13,13 @@ from pipeline import catalogue
 from pipeline.wings import signature, wing_names
 from tests.evaluation.samples import algorithm, assigner, blobs
 
-ENTRIES = [name for name in catalogue.names("assigner") if name != "kmeans_25000"]  # more clusters than rows here
+def own_count(name):
+    """Whether an entry asks for a number of clusters of its own, not for that of the classes."""
+    return isinstance(catalogue.entry("assigner", name).get("clusters"), int)
+
+
+# Entries with a count of their own may ask for more clusters than there are rows here.
+ENTRIES = [n for n in catalogue.names("assigner") if not own_count(n) or catalogue.entry("assigner", n)["clusters"] <= 120]
 
 
 @pytest.mark.parametrize("name", wing_names("assigner"))
@@ -52,8 +58,8 @@ def test_every_assigner_repeats_by_its_seed_and_predicts_the_rows_it_was_fitted_
     assert found[0].shape == (120,)
     assert found[0].dtype == np.int64
     assert found[0].min() >= 0
-    if name != "kmeans_100":
-        assert accuracy(labels, found[0]) > 0.97
+    if not own_count(name):
+        assert accuracy(labels, found[0]) > 0.97  # the contract: clusters far apart are found
     for key, value in before.items():
         np.testing.assert_array_equal(features[key], value)  # what it is given stays as it is
 

@@ -68,7 +68,7 @@ def test_classes_that_are_nowhere_absent_have_no_precision():
         machines("voc07_svm", (x, np.ones_like(y)), objects(20, 1))
 
 
-@pytest.mark.parametrize("name", ["lowshot_svm", "lowshot_svm_goyal", "lowshot_svm_goyal_faithful"])
+@pytest.mark.parametrize("name", ["lowshot_svm", "lowshot_svm_goyal", "lowshot_svm_goyal_code"])
 def test_more_shots_help_and_draws_repeat(name):
     changes = {"shots": [1, 8], "draws": 3} | ({"negatives": 60} if "goyal" in name else {})
     train, test = objects(150, 0), objects(150, 1)

@@ -42,7 +42,8 @@ def test_the_contract_imports_no_heavy_library():
 
 
 def test_probes_of_several_labels_say_so_themselves():
-    assert for_several_labels() == ["low_shot_svm", "spread", "voc07_svm"]
+    assert {"low_shot_svm", "spread", "voc07_svm"} <= set(for_several_labels())
+    assert not {"linear", "knn", "logistic"} & set(for_several_labels())
 
 
 @pytest.mark.parametrize("name", catalogue.names("probe"))
