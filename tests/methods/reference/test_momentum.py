@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.methods.reference.harness import BATCH, ROWS, SEED, follow_along
+from tests.methods.reference.harness import BATCH, ROWS, SEED, centred, follow_along
 from tests.methods.reference.weights import Weights, cross_entropy, enqueue, unit
 from training.seeds import derive
 
@@ -130,9 +130,17 @@ def e_step(w, run, epoch):
         w[f"phi{number}"] = phi_of(features, raw, assigned)
 
 
+def spread_out(method):
+    """Embeddings in all directions: of a narrow bundle raw and unit centres would hardly differ."""
+    centred("head.2", 1)(method)
+    method.keys.head.load_state_dict(method.head.state_dict())
+
+
 def test_pcl():
     settings = {**KEYS, "symmetric": False, "clusters": COUNTS, "warmup_epochs": 1, "smoothing": ALPHA, "form": "full"}
-    run = follow_along("pcl", double=False, settings=settings, schedule={"epochs": 3}, optimiser={"lr": 0.5})
+    run = follow_along(
+        "pcl", double=False, settings=settings, schedule={"epochs": 3}, optimiser={"lr": 0.5}, prepare=spread_out
+    )
     w = Weights(run, "backbone", "head")
     w.copy_of("keys", "backbone", "head")
     for epoch, steps in run.epochs():
