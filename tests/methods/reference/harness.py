@@ -174,6 +174,11 @@ def pictures(rows: int) -> np.ndarray:
     return (0.7 * kinds[np.arange(rows) % CLASSES] + 0.3 * noise).astype(np.float32)
 
 
+def normalised_pictures() -> Tensor:
+    """The images [ROWS, 1, 8, 8] as training without augmentation sees them."""
+    return (torch.from_numpy(pictures(ROWS)).permute(0, 3, 1, 2) - 0.4) / 0.3
+
+
 def centred(layer: str, factor: float) -> Callable[[Method], None]:
     """Makes outputs of the linear map `layer` of h differ between images: 0 in the mean, `factor` times as far."""
 
@@ -181,7 +186,7 @@ def centred(layer: str, factor: float) -> Callable[[Method], None]:
         *path, last = layer.split(".")
         linear = method.get_submodule(layer)
         # Of a copy: running statistics stay what the base left.
-        h = copy.deepcopy(method.backbone)((torch.from_numpy(pictures(ROWS)).permute(0, 3, 1, 2) - 0.4) / 0.3)
+        h = copy.deepcopy(method.backbone)(normalised_pictures())
         if path and last.isdecimal():  # a head of several layers
             h = method.get_submodule(".".join(path))[: int(last)](h)
         linear.weight.mul_(factor)
