@@ -43,8 +43,8 @@ TRAINED = [name for name in method_names() if load_method(name).losses is not Me
 def build(name: str, seed: int = 0) -> Method:
     recipe = resolve(name, "digits")
     widths = WIDTHS.get(recipe["network"]["backbone"])
-    changes = {"settings": SETTINGS.get(name, {}), **({"network": {"widths": widths}} if widths else {})}
-    recipe = resolve(name, "digits", changes)
+    network = {"network": {"widths": widths}} if widths else {}
+    recipe = resolve(name, "digits", {"*": network, name: {"settings": SETTINGS.get(name, {})}})
     recipe["weights"] = {term: weight or 1.0 for term, weight in recipe["weights"].items()}
     torch.manual_seed(seed)
     return build_method(recipe, DataFacts(CLASSES, (8, 8, 1), ROWS)).train()

@@ -115,7 +115,7 @@ def test_inherited_makes_every_copy_equal_to_the_loaded_network(name, frozen):
     """Weights may come from a base or from a file, and into a frozen backbone too."""
     settings = (HOLDERS | AVERAGED)[name]
     network = {"widths": [8, 16], **({"frozen": True} if frozen else {})}
-    recipe = resolve(name, "digits", {"network": network, "settings": settings})
+    recipe = resolve(name, "digits", {"*": {"network": network}, name: {"settings": settings}})
     if name == "pcl":
         recipe["settings"] |= {"clusters": [3]}
     torch.manual_seed(0)

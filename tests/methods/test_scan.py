@@ -142,7 +142,7 @@ def test_batches_carry_partners_and_clean_images():
 
 
 def build(name, **settings):
-    recipe = resolve(name, "digits", {"*": {"network": {"widths": [8, 16]}, "settings": settings}})
+    recipe = resolve(name, "digits", {"*": {"network": {"widths": [8, 16]}}, name: {"settings": settings}})
     torch.manual_seed(0)
     return build_method(recipe, DataFacts(10, (8, 8, 1), 64)).train()
 

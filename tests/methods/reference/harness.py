@@ -5,6 +5,7 @@ With `Weights` (weights.py) a test writes the method's equations down once more 
 statistics that must equal the trained ones.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -173,13 +174,19 @@ def pictures(rows: int) -> np.ndarray:
     return (0.7 * kinds[np.arange(rows) % CLASSES] + 0.3 * noise).astype(np.float32)
 
 
+def normalised_pictures() -> Tensor:
+    """The images [ROWS, 1, 8, 8] as training without augmentation sees them."""
+    return (torch.from_numpy(pictures(ROWS)).permute(0, 3, 1, 2) - 0.4) / 0.3
+
+
 def centred(layer: str, factor: float) -> Callable[[Method], None]:
     """Makes outputs of the linear map `layer` of h differ between images: 0 in the mean, `factor` times as far."""
 
     def change(method: Method) -> None:
         *path, last = layer.split(".")
         linear = method.get_submodule(layer)
-        h = method.backbone((torch.from_numpy(pictures(ROWS)).permute(0, 3, 1, 2) - 0.4) / 0.3)
+        # Of a copy: running statistics stay what the base left.
+        h = copy.deepcopy(method.backbone)(normalised_pictures())
         if path and last.isdecimal():  # a head of several layers
             h = method.get_submodule(".".join(path))[: int(last)](h)
         linear.weight.mul_(factor)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.methods.reference.harness import BATCH, ROWS, SEED, follow_along
+from tests.methods.reference.harness import BATCH, ROWS, SEED, follow_along, normalised_pictures
 from tests.methods.reference.weights import Weights, cross_entropy, enqueue, unit
 from training.seeds import derive
 
@@ -130,9 +130,23 @@ def e_step(w, run, epoch):
         w[f"phi{number}"] = phi_of(features, raw, assigned)
 
 
+def spread_out(method):
+    """Embeddings in all directions, in eval mode too: of a narrow bundle raw and unit centres would hardly differ."""
+    for _ in range(60):  # until running statistics are those of the batch
+        h = method.backbone(normalised_pictures())
+    hidden = method.head[:2](h)
+    variances, axes = torch.linalg.eigh(hidden.T.cov() + 1e-6 * torch.eye(hidden.shape[1]))
+    last = method.head[2]  # steep: the steps must be small
+    last.weight.copy_((axes / variances.sqrt()).T[-len(last.weight) :])
+    last.bias.copy_(-last.weight @ hidden.mean(0))
+    method.inherited()
+
+
 def test_pcl():
     settings = {**KEYS, "symmetric": False, "clusters": COUNTS, "warmup_epochs": 1, "smoothing": ALPHA, "form": "full"}
-    run = follow_along("pcl", double=False, settings=settings, schedule={"epochs": 3}, optimiser={"lr": 0.5})
+    run = follow_along(
+        "pcl", double=False, settings=settings, schedule={"epochs": 3}, optimiser={"lr": 0.002}, prepare=spread_out
+    )
     w = Weights(run, "backbone", "head")
     w.copy_of("keys", "backbone", "head")
     for epoch, steps in run.epochs():
@@ -148,7 +162,7 @@ def test_pcl():
                     for n in range(len(COUNTS))
                 ]
                 terms["prototypes"] = sum(parts) / len(parts)
-            w.step(step, terms, 0.5)
+            w.step(step, terms, 0.002)
             after(w, k)
     run.check(w, 1e-4)
 
