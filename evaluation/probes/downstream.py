@@ -27,8 +27,8 @@ class Settings:
 def downstream(task: Task) -> dict[str, Any]:
     """Mean accuracy of MLP, RFC, SVM and LR over `splits` stratified 80/20 splits of the scored rows, seeds 0, 1, ...
 
-    Everything at scikit-learn's defaults: of the installed version (`sklearn_defaults` "current"), or of 0.21, with which the
-    paper's numbers were made (10 trees, gamma 1/d, liblinear one against the rest).
+    Everything at scikit-learn's defaults: of the installed version (`sklearn_defaults` "current"), or of 0.21, with
+    which the paper's numbers were made (10 trees, gamma 1/d, liblinear one against the rest).
     """
     x, labels = task.array()[task.scored], task.labels[task.scored]
     if len(np.unique(labels)) < 2:

@@ -13,13 +13,16 @@ from pipeline import catalogue
 from pipeline.wings import signature, wing_names
 from tests.evaluation.samples import algorithm, assigner, blobs
 
+
 def own_count(name):
     """Whether an entry asks for a number of clusters of its own, not for that of the classes."""
     return isinstance(catalogue.entry("assigner", name).get("clusters"), int)
 
 
 # Entries with a count of their own may ask for more clusters than there are rows here.
-ENTRIES = [n for n in catalogue.names("assigner") if not own_count(n) or catalogue.entry("assigner", n)["clusters"] <= 120]
+ENTRIES = [
+    n for n in catalogue.names("assigner") if not own_count(n) or catalogue.entry("assigner", n)["clusters"] <= 120
+]
 
 
 @pytest.mark.parametrize("name", wing_names("assigner"))

@@ -1,0 +1,110 @@
+"""Readers of files of numbers: own vectors, USPS, Pendigits, REUTERS."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from pipeline import catalogue
+from pipeline.record import Record
+from preparation.prepared import DataError
+from preparation.readers import read
+
+RECORD = Record("prepare", ("preparation.prepare",), {}, {})
+
+
+def vectors(tmp_path, **more):
+    return {
+        "title": "Own", "source": "vectors", "files": {"train": "x.npz"}, "classes": 2, "shape": [1, 3, 1],
+        "splits": {"train": 4}, "normalisation": {"mean": [0], "std": [1]}, **more,
+    }  # fmt: skip
+
+
+X = np.arange(12, dtype=np.float64).reshape(4, 3) / 7
+Y = np.array([5, 9, 5, 9])
+
+
+def test_own_vectors_in_every_form(tmp_path):
+    np.savez(tmp_path / "x.npz", x=X, y=Y)
+    np.save(tmp_path / "x.npy", np.column_stack([X, Y]))
+    np.savetxt(tmp_path / "x.csv", np.column_stack([X, Y]), delimiter=",")
+    for name in ("x.npz", "x.npy", "x.csv"):
+        raw = read(vectors(tmp_path, files={"train": name}, scale=2.0), tmp_path, False)
+        assert raw.images.shape == (4, 1, 3, 1)
+        np.testing.assert_allclose(raw.images.reshape(4, 3), 2 * X, rtol=1e-6)
+        assert raw.labels.tolist() == [0, 1, 0, 1]  # labels become 0, 1, ...
+        assert [float(label) for label in raw.notes["labels"]] == [5, 9]
+
+
+def test_wrong_vectors_are_named(tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, y=Y)
+    with pytest.raises(DataError, match=r"x.npz: arrays a, y found, x \[N, d\] and y \[N\] expected"):
+        read(vectors(tmp_path), tmp_path, False)
+    np.savez(tmp_path / "x.npz", x=X[:, :2], y=Y)
+    with pytest.raises(DataError, match=r"\[4, 2\] values and 4 labels found, \[N, 3\] and N expected"):
+        read(vectors(tmp_path), tmp_path, False)
+    with pytest.raises(DataError, match=r"nowhere\.csv: not found; put the official file of Own there"):
+        read(vectors(tmp_path, files={"train": "nowhere.csv"}), tmp_path, False)
+    (tmp_path / "bad.csv").write_text("1,2,3,0\n1,2,0\n")
+    with pytest.raises(DataError, match=r"lines of \[3, 4\] numbers found"):
+        read(vectors(tmp_path, files={"train": "bad.csv"}), tmp_path, False)
+    (tmp_path / "bad.csv").write_text("1,x,3,0\n")
+    with pytest.raises(DataError, match="not a table of numbers"):
+        read(vectors(tmp_path, files={"train": "bad.csv"}), tmp_path, False)
+    with pytest.raises(DataError, match="set BENCH_DATA_ROOT"):
+        read(vectors(tmp_path), None, False)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_usps_in_decs_files(tmp_path, packed):
+    generator = np.random.default_rng(0)
+    (tmp_path / "usps").mkdir()
+    values, labels = {}, {}
+    for split, count in (("train", 12), ("test", 6)):
+        values[split], labels[split] = np.round(generator.random((count, 256)) * 2, 3), np.arange(count) % 10
+        lines = [f"{label} " + " ".join(map(str, row)) for label, row in zip(labels[split], values[split], strict=True)]
+        text = "10 256\n" + "\n".join(lines) + "\n-1\n"
+        path = tmp_path / "usps" / f"usps_{split}.jf"
+        if packed:
+            with gzip.open(f"{path}.gz", "wt") as file:
+                file.write(text)
+        else:
+            path.write_text(text)
+    raw = read(catalogue.entry("data set", "usps"), tmp_path, False)
+    np.testing.assert_allclose(raw.images.reshape(18, 256)[:12], values["train"] / 2, atol=1e-6)  # 0..2 to 0..1
+    assert raw.images.dtype == np.float32
+    assert raw.labels.tolist() == [*labels["train"], *labels["test"]]
+    assert raw.splits == {"train": 12, "test": 6}
+
+
+def test_pendigits_in_ucis_files(tmp_path):
+    (tmp_path / "pendigits").mkdir()
+    for ending in ("tra", "tes"):
+        rows = "\n".join(f"{', '.join(str(10 * i % 101) for i in range(k, k + 16))}, {k}" for k in range(10))
+        (tmp_path / "pendigits" / f"pendigits.{ending}").write_text(rows + "\n")
+    raw = read(catalogue.entry("data set", "pendigits"), tmp_path, False)
+    assert raw.images.shape == (20, 1, 16, 1)
+    assert raw.images.max() == pytest.approx(1.0)
+    assert raw.labels.tolist() == [*range(10), *range(10)]
+
+
+def test_reuters_in_decs_file_and_from_rcv1(tmp_path):
+    import scipy.sparse
+    from sklearn.utils import Bunch
+
+    from preparation.readers import reuters_10k
+
+    data = np.random.default_rng(0).random((8, 4))
+    np.save(tmp_path / "r.npy", {"data": data, "label": np.arange(8) % 4}, allow_pickle=True)
+    own = {"source": "reuters", "files": {"train": "r.npy"}, "shape": [1, 4, 1], "splits": {"train": 8}}
+    raw = read(catalogue.entry("data set", "reuters10k") | own, tmp_path, False)
+    np.testing.assert_allclose(raw.images.reshape(8, 4), data * 2, rtol=1e-6)  # times the root of the width
+    with pytest.raises(DataError, match="not found"):
+        read(catalogue.entry("data set", "reuters10k") | own, tmp_path / "none", False)
+    names = ["C11", "CCAT", "ECAT", "GCAT", "MCAT"]
+    member = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0]])
+    terms = np.array([[1, 0, 2, 0], [1, 1, 1, 1], [3, 0, 4, 9], [0, 0, 5, 0], [1, 0, 1, 0]], dtype=float)
+    rcv1 = Bunch(data=scipy.sparse.csr_matrix(terms), target=scipy.sparse.csr_matrix(member), target_names=names)
+    x, y = reuters_10k(rcv1, width=2, rows=3)
+    assert y.tolist() == [0, 2, 3]  # row 1 has two roots
+    np.testing.assert_allclose(x[1], np.array([3, 4]) / 5 * np.sqrt(2))  # terms 0 and 2 are the most frequent
