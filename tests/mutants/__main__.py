@@ -55,10 +55,10 @@ def _distinct(alive: Iterable[Mutant]) -> list[str]:
 
 
 def _broken(copies: "queue.Queue[Path]", tests: list[str]) -> list[str]:
-    """Those of the tests that fail as the project is."""
+    """Those of the tests, and of the files that cannot be collected, that fail as the project is."""
     copy = copies.get()
     try:
-        _, output = _pytest(copy, tests, limit=None)
+        _, output = _pytest(copy, tests, "--continue-on-collection-errors", limit=None)
     finally:
         copies.put(copy)
     return _failures(output)
@@ -73,7 +73,9 @@ def _caught(copies: "queue.Queue[Path]", mutant: Mutant, broken: tuple[str, ...]
         if text.count(mutant.old) != 1:
             raise ValueError(f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.file}")
         path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-        status, output = _pytest(copy, mutant.tests, "-x", *(f"--deselect={test}" for test in broken))
+        # A file that cannot even be collected has no `::`; every mutant would seem to be caught by it.
+        without = [f"--{'deselect' if '::' in test else 'ignore'}={test}" for test in broken]
+        status, output = _pytest(copy, [test for test in mutant.tests if test not in broken], "-x", *without)
     finally:
         path.write_text(text, encoding="utf-8")
         copies.put(copy)
