@@ -106,7 +106,7 @@ def test_labels_of_the_wrong_kind_are_refused(voc, tmp_path):
 
 def test_what_needs_one_label_an_image_is_refused_before_any_job(monkeypatch):
     default = catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | {"tables": ["pcl_voc07"]}
-    runs = Plan(default).runs()
+    runs = Plan(default).runs.all()
     assert {(run.dataset, run.recipe) for run in runs} >= {("voc07", "transfer-pcl"), ("imagenet1k", "pcl")}
     table, entry = catalogue.entry("table", "pcl_voc07"), catalogue.entry
     for row in ({"assigner": "kmeans"}, {"probe": "linear"}):

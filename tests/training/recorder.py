@@ -71,6 +71,6 @@ class Recorder(Method):
         self.note("statistics")
         return {}
 
-    def chance(self):
+    def chance(self, batch_size):
         self.note("chance")
         return {}

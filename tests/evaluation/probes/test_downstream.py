@@ -8,12 +8,14 @@ from tests.evaluation.samples import blobs, probe
 
 
 @pytest.mark.parametrize("sklearn_defaults", ["current", "0.21"])
-def test_four_classifiers_on_an_embedding(era):
+def test_four_classifiers_on_an_embedding(sklearn_defaults):
     x, y = blobs(rows=150)
-    found = probe("downstream", x, y, sklearn_defaults=era, splits=2)
+    found = probe("downstream", x, y, sklearn_defaults=sklearn_defaults, splits=2)
     assert all(found[name] > 0.95 for name in ("MLP", "RFC", "SVM", "LR"))
-    assert found == probe("downstream", x, y, sklearn_defaults=era, splits=2)
-    noise = probe("downstream", np.random.default_rng(0).normal(size=x.shape), y, sklearn_defaults=era, splits=2)
+    assert found == probe("downstream", x, y, sklearn_defaults=sklearn_defaults, splits=2)
+    noise = probe(
+        "downstream", np.random.default_rng(0).normal(size=x.shape), y, sklearn_defaults=sklearn_defaults, splits=2
+    )
     assert all(noise[name] < 0.6 for name in ("MLP", "RFC", "SVM", "LR"))
 
 
