@@ -86,7 +86,7 @@ def centre_ranks(points: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     """Distance ranks [C, C] of the centres of the occupied clusters of points [N, d]: itself first, ties by number."""
     centres = np.stack([points[clusters == c].mean(0, dtype=np.float64) for c in np.unique(clusters)])
     gaps = ((centres[:, None] - centres[None]) ** 2).sum(2)
-    np.fill_diagonal(gaps, -1)  # itself first, whatever its twins
+    np.fill_diagonal(gaps, -1)  # a centre comes first in its own order, also where another equals it
     return gaps.argsort(1, kind="stable").argsort(1)
 
 

@@ -67,7 +67,7 @@ class DCRL(Method):
         self.register_buffer("input_means", torch.zeros(count, inputs))
         self.register_buffer("latent_means", torch.zeros(count, width))
         self.optimiser: torch.optim.Optimizer | None = None  # of the whole-data step
-        self.pending: dict[str, Any] | None = None  # its loaded state, until it is made
+        self.pending: dict[str, Any] | None = None  # state read from a checkpoint before that optimiser exists
         self.early: list[Tensor] = []  # gradients taken at the epoch's start
         self.structure_losses: dict[str, float] = {"isometry": 0.0, "align": 0.0}
 

@@ -95,7 +95,8 @@ class PCL(Method):
         mode = self.training
         self.eval()
         rows = torch.arange(rank(), context.rows, world(), device=context.device)
-        rows = F.pad(rows, (0, -(-context.rows // world()) - len(rows)))  # equal shares; what pads is cut off again
+        # Every process needs as many rows as the others; the rows added for that are dropped at the end.
+        rows = F.pad(rows, (0, -(-context.rows // world()) - len(rows)))
         shares = gather_constant(torch.cat([self.key(context.clean(part)) for part in rows.split(1024)]))
         self.train(mode)
         return shares.view(world(), len(rows), -1).transpose(0, 1).flatten(0, 1)[: context.rows]

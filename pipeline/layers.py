@@ -30,7 +30,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     family = catalogue.entry("data set", dataset)["family"]
     require(f"family of data set {dataset!r}", family, catalogue.names("family"))
     files = _chain(stem)
-    path, own = files[-1]
+    path, recipe = files[-1]
     _refuse_without_settings(stem, files, family, dataset)
     family_file = catalogue.CONFIG / "families" / f"{family}.yaml"
     defaults = {key: value for key, value in catalogue.entry("family", family).items() if key != "title"}
@@ -38,7 +38,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     parts: list[Part] = [(file, (), content) for file, content in files]
     stack += _parts(parts, family, dataset)
     if variant:
-        variants = own.get("variants") or {}
+        variants = recipe.get("variants") or {}
         if variant not in variants:
             raise ConfigError(
                 f"config/recipes/{stem}.yaml: unknown variant {variant!r}; {suggestion(variant, variants)}"

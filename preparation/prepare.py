@@ -19,12 +19,12 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--data-root", default=os.environ.get("BENCH_DATA_ROOT"), help="folder of the official files")
     parser.add_argument("--download", action="store_true", default=os.environ.get("BENCH_DOWNLOAD") == "1")
-    given = parser.parse_args()
-    name, spec = entry_or_json("data set", given.dataset)
+    arguments = parser.parse_args()
+    name, spec = entry_or_json("data set", arguments.dataset)
     record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs={})
-    raw = read(spec, Path(given.data_root) if given.data_root else None, given.download)
+    raw = read(spec, Path(arguments.data_root) if arguments.data_root else None, arguments.download)
     card = write_prepared(
-        given.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root
+        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root
     )
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 

@@ -31,28 +31,28 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
-    given = parser.parse_args()
-    records = read_json(Path(given.model).with_name("train.json"))["records"]
-    data = open_prepared(given.data)
-    check_made_from(data, records, given.model)
+    arguments = parser.parse_args()
+    records = read_json(Path(arguments.model).with_name("train.json"))["records"]
+    data = open_prepared(arguments.data)
+    check_made_from(data, records, arguments.model)
     recipe = records["train"]["settings"]["recipe"]
     record = Record(
         "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
     )
-    if given.devices > 1:
+    if arguments.devices > 1:
         from lightning_fabric import Fabric  # slow to import, and one device does without
         from lightning_fabric.plugins.environments import LightningEnvironment
 
         fabric = Fabric(
-            accelerator=given.device, devices=given.devices, strategy="ddp", plugins=[LightningEnvironment()]
+            accelerator=arguments.device, devices=arguments.devices, strategy="ddp", plugins=[LightningEnvironment()]
         )
         fabric.launch()
         device = fabric.device
     else:
-        device = torch.device("cuda" if given.device != "cpu" and torch.cuda.is_available() else "cpu")
+        device = torch.device("cuda" if arguments.device != "cpu" and torch.cuda.is_available() else "cpu")
     rows = len(data.rows(records["train"]["settings"]["protocol"]["train"]))
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), rows))
-    method.load_state_dict(torch.load(given.model, map_location="cpu", weights_only=True)["method"])
+    method.load_state_dict(torch.load(arguments.model, map_location="cpu", weights_only=True)["method"])
     method.to(device).eval()
     statistics = normalisation(recipe, data.card)
     features = embed(method, data, Augment({}, statistics), device)
@@ -64,7 +64,7 @@ def main() -> None:
     backbone = digest(method.cpu().backbone)
     if backbone != records["train"]["backbone"]:
         raise RuntimeError(f"backbone {backbone} after embedding, {records['train']['backbone']} after training")
-    out = Path(given.out)
+    out = Path(arguments.out)
     with whole(out / "features.npz") as file:
         np.savez(file, **features)
     shapes = {name: list(values.shape) for name, values in features.items()}

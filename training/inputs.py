@@ -36,22 +36,22 @@ class Inputs:
         return {"recipe": self.recipe, "protocol": self.splits}
 
 
-def read_inputs(given: argparse.Namespace) -> Inputs:
+def read_inputs(arguments: argparse.Namespace) -> Inputs:
     """Read what the command line of stage `train` names; StageError for what is missing or of other data."""
-    data = open_prepared(given.data)
-    recipe = resolve_or_json(given.recipe, data.card["name"])
-    protocol_name, protocol = entry_or_json("protocol", given.protocol)
+    data = open_prepared(arguments.data)
+    recipe = resolve_or_json(arguments.recipe, data.card["name"])
+    protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     splits = splits_read(recipe, protocol_name, protocol)
     rows = data.rows(splits["train"])
     if "labels" in recipe:
         rows = labelled_rows(data, rows, recipe["labels"])
-    base = read_base(recipe, given.base)
+    base = read_base(recipe, arguments.base)
     inputs = Inputs(data, recipe, splits, rows, base, {"data": data.card["record"]["fingerprint"]})
     if base:
         inputs.fingerprints["base"] = base["fingerprint"]
     for option, path, wanted in (
-        ("neighbours", given.neighbours, "neighbours" in recipe),
-        ("watched", given.watched, "score" in splits),
+        ("neighbours", arguments.neighbours, "neighbours" in recipe),
+        ("watched", arguments.watched, "score" in splits),
     ):
         if wanted != bool(path):
             raise StageError(
@@ -59,11 +59,11 @@ def read_inputs(given: argparse.Namespace) -> Inputs:
                 f"{'give their file as' if wanted else 'leave out'} --{option}"
             )
     made_of = inputs.fingerprints["data"]
-    if given.neighbours:
-        inputs.neighbours, inputs.fingerprints["neighbours"] = read_neighbours(given.neighbours, rows, made_of)
-    if given.watched:
+    if arguments.neighbours:
+        inputs.neighbours, inputs.fingerprints["neighbours"] = read_neighbours(arguments.neighbours, rows, made_of)
+    if arguments.watched:
         scored = data.rows(splits["score"])
-        near, inputs.fingerprints["watched"] = read_neighbours(given.watched, scored, made_of)
+        near, inputs.fingerprints["watched"] = read_neighbours(arguments.watched, scored, made_of)
         inputs.watched = scored, near
     return inputs
 

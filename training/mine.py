@@ -30,23 +30,23 @@ def main() -> None:
     parser.add_argument("--count", required=True, type=int, help="neighbours of a row, itself not counted")
     parser.add_argument("--splits", required=True, nargs="+", help="splits whose rows are each other's neighbours")
     parser.add_argument("--out", required=True, help="the .npz to write; its record goes beside it as .json")
-    given = parser.parse_args()
-    data = open_prepared(given.data)
-    records = read_json(Path(given.features).with_name("features.json"))["records"]
-    check_made_from(data, records, given.features)
-    settings = {"array": given.array, "count": given.count, "splits": given.splits}
+    arguments = parser.parse_args()
+    data = open_prepared(arguments.data)
+    records = read_json(Path(arguments.features).with_name("features.json"))["records"]
+    check_made_from(data, records, arguments.features)
+    settings = {"array": arguments.array, "count": arguments.count, "splits": arguments.splits}
     record = Record("mine", ("training.mine",), settings, {"features": records["embed"]["fingerprint"]})
-    rows = data.rows(given.splits)
-    with np.load(given.features) as stored:
-        if given.array not in stored.files:
-            raise StageError(f"{given.features}: no array {given.array!r}, it has {', '.join(stored.files)}")
-        z = torch.from_numpy(stored[given.array][rows])
-    near = nearest(z, given.count)
-    with whole(given.out) as file:
+    rows = data.rows(arguments.splits)
+    with np.load(arguments.features) as stored:
+        if arguments.array not in stored.files:
+            raise StageError(f"{arguments.features}: no array {arguments.array!r}, it has {', '.join(stored.files)}")
+        z = torch.from_numpy(stored[arguments.array][rows])
+    near = nearest(z, arguments.count)
+    with whole(arguments.out) as file:
         np.savez(file, neighbours=near.to(torch.int32).numpy(), rows=rows)
-    own = record.finish(rows=len(rows), count=given.count, data=data.card["record"]["fingerprint"])
-    write_json(Path(given.out).with_suffix(".json"), {"records": {**records, "mine": own}})
-    print(f"{given.out}: {given.count} neighbours of {len(rows)} rows")
+    own = record.finish(rows=len(rows), count=arguments.count, data=data.card["record"]["fingerprint"])
+    write_json(Path(arguments.out).with_suffix(".json"), {"records": {**records, "mine": own}})
+    print(f"{arguments.out}: {arguments.count} neighbours of {len(rows)} rows")
 
 
 def nearest(z: Tensor, count: int) -> Tensor:

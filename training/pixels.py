@@ -54,7 +54,9 @@ def affine(x: Tensor, angle: Tensor, translate: Tensor, scale: Tensor, shear: Te
     d = -(rotation - sy).sin() * sx.tan() / sy.cos() + rotation.cos()
     inverse = torch.stack([torch.stack([d, -b], 1), torch.stack([-c, a], 1)], 1) / scale.view(-1, 1, 1)
     offset = -(inverse @ translate.unsqueeze(2))
-    half = torch.tensor([width / 2, height / 2], device=x.device)  # affine_grid speaks in half image sides
+    half = torch.tensor(
+        [width / 2, height / 2], device=x.device
+    )  # affine_grid's coordinates: -1 and 1 are the image's borders
     theta = torch.cat([inverse * half.view(1, 1, 2) / half.view(1, 2, 1), offset / half.view(1, 2, 1)], 2)
     grid = F.affine_grid(theta, list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)

@@ -28,23 +28,23 @@ from training.weights import inherit, load_weights
 
 
 def main() -> None:
-    given = _arguments()
-    inputs = read_inputs(given)
+    arguments = _arguments()
+    inputs = read_inputs(arguments)
     recipe = inputs.recipe
     roots = ("training.train", f"methods.{recipe['method']}")
-    record = Record("train", roots, inputs.settings, inputs.fingerprints, given.seed)
-    fabric = launch(given.device, given.devices, recipe["precision"])
-    method, weights = build(inputs, given.seed, given.base)
-    if given.compile:
+    record = Record("train", roots, inputs.settings, inputs.fingerprints, arguments.seed)
+    fabric = launch(arguments.device, arguments.devices, recipe["precision"])
+    method, weights = build(inputs, arguments.seed, arguments.base)
+    if arguments.compile:
         method.backbone.compile()
     frozen = digest(method.backbone) if method.frozen else None
-    state = ResumeState(Path(given.resume) / f"train-{record.facts['fingerprint']}")
+    state = ResumeState(Path(arguments.resume) / f"train-{record.facts['fingerprint']}")
     data = training_data(inputs, method, fabric.device)
-    outcome = train(fabric, method, recipe, data, given.seed, state, given.checkpoint_minutes)
-    if outcome.status != "ok" and given.strict:
+    outcome = train(fabric, method, recipe, data, arguments.seed, state, arguments.checkpoint_minutes)
+    if outcome.status != "ok" and arguments.strict:
         state.remove()
         raise StageError(
-            f"{_failure(outcome)} (recipe {recipe['name']}, seed {given.seed}); strict=true makes this an error"
+            f"{_failure(outcome)} (recipe {recipe['name']}, seed {arguments.seed}); strict=true makes this an error"
         )
     fabric.barrier()
     if not fabric.is_global_zero:
@@ -52,7 +52,7 @@ def main() -> None:
     method.cpu()
     if frozen not in (None, digest(method.backbone)):
         raise RuntimeError(f"the frozen backbone changed in training: {frozen} before, {digest(method.backbone)} after")
-    write(Path(given.out), inputs, method, outcome, record, weights, fabric)
+    write(Path(arguments.out), inputs, method, outcome, record, weights, fabric)
     state.remove()
 
 

@@ -28,7 +28,7 @@ def voc07_svm(task: Task) -> dict[str, Any]:
     for label in range(y.shape[1]):
         rows, watched = usable(y[:, label], settings.difficult), usable(y_test[:, label], settings.difficult)
         if len(np.unique(y[rows, label] > 0)) < 2:
-            continue  # nothing to tell apart
+            continue  # all images have this class, or none: no machine can be fitted
         model = fitted(x[rows], y[rows, label] > 0, settings.C, task.seed)
         precisions.append(interpolated_ap(y_test[watched, label] > 0, model.decision_function(x_test[watched])))
     if not np.isfinite(precisions).any():
