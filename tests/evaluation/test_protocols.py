@@ -244,3 +244,14 @@ def test_no_cost_is_chosen_on_test_rows_unless_the_record_says_so(parts, stages,
     assert len(costs[0]) == 6
     faithful = [found["lowshot_svm_goyal_code", where] for where in (folder, poisoned)]
     assert faithful[0] != faithful[1]
+
+
+def test_what_is_reported_is_the_chosen_epoch(parts, stages):
+    """A run that ends with the epoch that a longer one chose predicts the same."""
+    folder, _, features, protocols = parts
+    long = {"epochs": 40, "batch_size": 16, "lr": 0.05, "patience": 40}
+    found = stages.probe(folder, features, protocols["ab"], {"linear_mixem": long})["linear_mixem"]
+    assert 1 <= found["epoch"] < 40
+    short = long | {"epochs": found["epoch"]}
+    again = stages.probe(folder, features, protocols["ab"], {"linear_mixem": short})["linear_mixem"]
+    assert {**again, "epochs": 40} == found
