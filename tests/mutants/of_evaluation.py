@@ -46,7 +46,7 @@ PROBES += mutants(
     "evaluation/probes/linear.py",
     f"{PROTOCOLS} tests/evaluation/probes/test_linear.py",
     standardised_with_test_rows=("mean, std = x.mean(0), x.std(0)", "mean, std = x_test.mean(0), x_test.std(0)"),
-    epoch_chosen_on_test=('if own.select == "holdout":', "if False:"),
+    epoch_chosen_on_test=('if settings.select == "holdout":', "if False:"),
     worst_epoch=("if watched > best:", "if watched < best or best < 0:"),
     last_epoch_whatever_was_chosen=("    if predicted is None:\n", "    if True:\n"),
 )
@@ -58,14 +58,14 @@ PROBES += mutants(
 PROBES += mutants(
     "evaluation/probes/knn.py",
     "tests/evaluation/probes/test_knn.py",
-    votes_without_temperature=("similarity.double() / own.temperature", "similarity.double()"),
-    one_vote_each=("else weight.exp())", "else torch.ones_like(weight))"),
+    votes_without_temperature=("keepdim=True)) / temperature).exp()", "keepdim=True))).exp()"),
+    one_vote_each=("    if temperature is None:\n", "    if True:\n"),
     farthest_of_long_rows=("product(part, bank, -offset)", "product(part, bank)"),
 )
 PROBES += mutants(
     "evaluation/probes/low_shot_svm.py",
     f"{PROTOCOLS} tests/evaluation/probes/test_svm.py",
-    cost_chosen_on_test=('if own.select == "rest":', "if False:"),
+    cost_chosen_on_test=('and settings.select == "rest":', "and False:"),
     same_draw_every_time=("np.random.default_rng([seed, shots, draw])", "np.random.default_rng([seed, shots])"),
 )
 PROBES += mutants(
@@ -78,8 +78,8 @@ PROBES += mutants(
 PROBES += mutants(
     "evaluation/evaluate.py",
     PROTOCOLS,
-    probed_on_scored_rows=('protocol["probe"]["test"], protocol["score"])', 'protocol["score"], protocol["score"])'),
-    trained_on_everything=('(protocol["probe"]["train"], protocol', '(["all"], protocol'),
+    probed_on_scored_rows=('for part in ("train", "test"))', 'for part in ("train", "train"))'),
+    trained_on_everything=("data, train, test, data.rows(", "data, np.union1d(train, test), test, data.rows("),
     labels_of_other_rows_scored=(
         'data.labels[stored["rows"]], stored["clusters"]',
         'data.labels[: len(stored["rows"])], stored["clusters"]',
@@ -99,18 +99,22 @@ METRICS += mutants(
 METRICS += mutants(
     "evaluation/metrics/sizes.py",
     "tests/evaluation/metrics",
-    never_degenerate=("np.exp(_entropy(classes)) / 2)", "np.exp(_entropy(classes)) / 2 - 9)"),
+    never_degenerate=("return bool(few or silent)", "return False"),
 )
 METRICS += mutants(
     "evaluation/geometry.py",
     "tests/evaluation/test_geometry.py",
     rank_error_doubled=("sum(errors) / 2)", "sum(errors))"),
-    distances_not_scaled=("/ np.sqrt(x.width) - local", "- local"),
+    distances_not_scaled=("/ np.sqrt(inputs.width) - local", "- local"),
 )
 TABLES = mutants(
-    "report/tables.py",
-    "tests/report/test_tables.py",
+    "report/results.py",
+    "tests/report",
     stale_rows_are_printed=('if record is None or record["fingerprint"] != fingerprint:', "if record is None:"),
+)
+TABLES += mutants(
+    "report/tables.py",
+    "tests/report",
     deviation_of_the_population=("statistics.stdev(self.values)", "statistics.pstdev(self.values)"),
     lowest_is_best=('sign = 1 if facts["better"] == "higher" else -1', "sign = -1"),
     fractions_as_percent=('if found["unit"] == "fraction" else 1', "if False else 1"),

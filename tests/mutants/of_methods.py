@@ -124,7 +124,7 @@ METHODS = [
     *of(
         "swav",
         swav_queue_of_the_wrong_view=("self.queue[view, :", "self.queue[1 - view, :"),
-        swav_predicts_itself=("scores[1 - a] / tau", "scores[a] / tau"),
+        swav_predicts_itself=("codes[a], scores[1 - a], tau", "codes[a], scores[a], tau"),
         swav_prototypes_never_frozen=("if self.epoch < self.settings.frozen_epochs:", "if False:"),
         swav_queue_from_the_start=("if self.filled and self.epoch >= self.settings.queue_epoch:", "if self.filled:"),
     ),

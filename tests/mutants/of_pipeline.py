@@ -46,20 +46,20 @@ PROVENANCE += mutants(
     metrics_are_no_code=('("evaluation.evaluate", *wings.wing_modules("metric"))', '("evaluation.evaluate",)'),
 )
 RECIPES = mutants(
-    "pipeline/recipes.py",
-    "tests/pipeline/test_recipes.py tests/pipeline/test_plan.py",
+    "pipeline/layers.py",
+    "tests/pipeline/test_layers.py tests/pipeline/test_recipes.py tests/pipeline/test_plan.py",
     named_parts_are_merged=("if not whole and isinstance(value, Mapping)", "if isinstance(value, Mapping)"),
     general_overrides_win=(
         'for key in dict.fromkeys(("*", stem, name)):',
         'for key in dict.fromkeys((name, stem, "*")):',
     ),
     any_family_serves=('listed.get(f"families {family}")) is None:', 'listed.get(f"families {family}", 1)) is None:'),
-    network_may_differ_from_the_base=("if key not in TREATMENTS and base.get(key) != value:", "if False:"),
     unknown_variants_pass=("        if variant not in variants:\n", "        if False:\n"),
 )
 RECIPES += mutants(
     "pipeline/recipes.py",
     "tests/training/test_protocols.py tests/pipeline/test_recipes.py",
+    network_may_differ_from_the_base=("if key not in TREATMENTS and base.get(key) != value:", "if False:"),
     labels_of_the_training_splits=(
         'return protocol["probe"]["train"] if signature(',
         'return protocol["train"] if signature(',

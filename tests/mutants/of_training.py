@@ -12,7 +12,7 @@ LOOP = mutants(
     before_step_never=("        self.method.before_step(self.context)", "        pass"),
     after_epoch_never=("        self.method.after_epoch(self.context)", "        pass"),
     before_epoch_after_resume=("        if self.first_step == 0:", "        if True:"),
-    head_rate_ignored=('self._rate(position) * group.get("scale", 1.0)', "self._rate(position)"),
+    head_rate_ignored=('rate * group.get("scale", 1.0)', "rate"),
     schedule_frozen_in_an_epoch=("position = epoch * self.order.steps + step", "position = epoch * self.order.steps"),
     steps_count_anew_each_epoch=("position = epoch * self.order.steps + step", "position = step"),
     finished_ignored=("if self._failed(row) or self.method.finished:", "if self._failed(row):"),

@@ -38,7 +38,7 @@ def test_runs_include_bases_once():
         ({"seeds": [-1]}, "-1 is less than the minimum"),
         ({"seedz": [1]}, "unknown key 'seedz'; did you mean 'seeds'"),
         ({"overrides": {"mixen": {}}}, "unknown recipe in overrides 'mixen'; did you mean 'mixem'"),
-        ({"overrides": {"*": {"batch_sise": 3}}}, "unknown key 'batch_sise'; did you mean 'batch_size'"),
+        ({"overrides": {"*": {"batch_sise": 3}}}, "unknown key of overrides.* 'batch_sise'; did you mean 'batch_size'"),
         ({"overrides": {"mixem": {"schedule": {"epochs": -3}}}}, "-3 is less than the minimum of 0"),
         ({"overrides": {}}, "N=200 < batch 256: not one full batch"),
         ({"datasets": ["mnist_test"]}, "uses split 'train' to train, which data set 'mnist_test' does not have"),

@@ -219,11 +219,11 @@ def test_death_after_any_save_is_made_good(digits_200, name, tmp_path):
 VARIANTS = {
     "sgd": {
         "optimiser": {"name": "sgd", "lr": 0.01, "weight_decay": 1e-5, "momentum": 0.9, "nesterov": True},
-        "schedule": {"name": "step", "milestones": [3, 6], "gamma": 0.1, "per": "epoch"},
+        "schedule": {"name": "step", "milestones": [3, 6], "gamma": 0.1, "per": "epoch", "epochs": 5},
     },
     "adamw": {
         "optimiser": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-5, "betas": [0.9, 0.95]},
-        "schedule": {"name": "constant"},
+        "schedule": {"name": "constant", "epochs": 5},
     },
     "lars": {
         "optimiser": {
