@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 
 from methods.method import DataFacts, Method, build_method
 from pipeline.recipes import resolve
 from preparation.prepared import Prepared
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
+from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
 from training.loop import Outcome, TrainingData, train
 

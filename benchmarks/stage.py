@@ -19,8 +19,6 @@ import time
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 from PIL import Image
 
 from benchmarks.step import NETWORKS, bare_step, measure, simclr
@@ -29,6 +27,7 @@ from methods.method import build_method
 from pipeline.catalogue import entry
 from training.augmentation import Augment
 from training.checkpoint import ResumeState
+from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
 from training.loop import TrainingData, train
 from training.optimisers import build_optimiser

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 
 from pipeline.record import whole
+from training.fabric import Fabric
 
 PREEMPTED = 143  # 128 + SIGTERM: what a shell reports for a terminated process
 

@@ -40,8 +40,7 @@ def main() -> None:
         "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
     )
     if arguments.devices > 1:
-        from lightning_fabric import Fabric  # slow to import, and one device does without
-        from lightning_fabric.plugins.environments import LightningEnvironment
+        from training.fabric import Fabric, LightningEnvironment  # slow to import, and one device does without
 
         fabric = Fabric(
             accelerator=arguments.device, devices=arguments.devices, strategy="ddp", plugins=[LightningEnvironment()]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from methods.method import Batch, Context, Method, Watched
 from pipeline.record import StageError
 from training.augmentation import Augment
 from training.checkpoint import ResumeState, Saver
+from training.fabric import Fabric
 from training.feed import Files, Images, Order
 from training.optimisers import build_optimiser, schedule
 from training.progress import progress

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
-from lightning_fabric.strategies import DDPStrategy
 
 from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, StageError, run_stage, whole, write_json
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
+from training.fabric import DDPStrategy, Fabric, LightningEnvironment
 from training.feed import training_feed
 from training.inputs import Inputs, read_inputs
 from training.loop import Outcome, TrainingData, snapshot_rows, train

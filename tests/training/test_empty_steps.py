@@ -6,8 +6,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 
 import training.loop
 from methods.method import DataFacts, build_method
@@ -15,6 +13,7 @@ from pipeline.provenance import canonical_json
 from pipeline.recipes import resolve
 from pipeline.record import run_stage
 from training.checkpoint import ResumeState
+from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
 from training.loop import TrainingData
 from training.train import main

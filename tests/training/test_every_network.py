@@ -10,14 +10,13 @@ import json
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 
 from methods.method import DataFacts, build_method
 from pipeline import catalogue
 from pipeline.plan import Plan
 from pipeline.recipes import signature
 from training.checkpoint import ResumeState
+from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
 from training.loop import TrainingData, train
 from training.weights import inherit

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import Generator
 
 import training.loop
 from pipeline.record import StageError
 from tests.training.recorder import ROWS, SEED, STEPS, Recorder
 from training.checkpoint import ResumeState
+from training.fabric import Fabric
 from training.feed import Images
 from training.loop import TrainingData, train
 from training.optimisers import build_optimiser, schedule

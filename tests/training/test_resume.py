@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lightning_fabric.plugins.environments import LightningEnvironment
 
 from tests.conftest import ROOT
 from training.checkpoint import ResumeState
+from training.fabric import LightningEnvironment
 
 TIMING = ("seconds", "images_per_s")  # the only columns that measure the machine
 
@@ -166,10 +166,9 @@ class DyingState(ResumeState):
 
 def trained(folder, settings, state):
     """(state of the method, history) of a training in this process that saves after every step."""
-    from lightning_fabric import Fabric
-
     from methods.method import DataFacts, build_method
     from preparation.prepared import open_prepared
+    from training.fabric import Fabric
     from training.feed import training_feed
     from training.loop import TrainingData, train
 

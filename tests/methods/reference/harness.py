@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 
 from methods.method import Batch, DataFacts, Method, build_method
@@ -22,6 +20,7 @@ from pipeline.recipes import merge, resolve
 from tests.methods.reference.weights import RATE, Weights
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
+from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
 from training.loop import Outcome, TrainingData, train
 from training.train import build
