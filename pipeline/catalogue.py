@@ -55,12 +55,19 @@ def entry(kind: str, name: str) -> dict[str, Any]:
 
 def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:
     """An entry that its schema, and the file whose settings it holds, allow; a table with its row groups expanded."""
+    return json.loads(_valid(kind, json.dumps(found), where))
+
+
+@functools.lru_cache(maxsize=1024)  # a plan asks for each entry hundreds of times
+def _valid(kind: str, text: str, where: str) -> str:
+    """The entry that `text` holds as JSON, checked; JSON again, since callers may change what they get."""
+    found = json.loads(text)
     check(found, KINDS[kind][1], where)
     wings.check_entry(kind, found, where)
     if kind == "table":
         found = {**found, "rows": expand(found["rows"])}
         check(found, KINDS[kind][1], where)
-    return found
+    return json.dumps(found)
 
 
 def entry_or_json(kind: str, text: str) -> tuple[str, dict[str, Any]]:

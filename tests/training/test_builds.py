@@ -7,19 +7,15 @@ import torch
 
 from methods.method import DataFacts, build_method
 from pipeline import catalogue, recipes
-from pipeline.plan import Plan
+from tests.suites import plans
 from training.optimisers import build_optimiser, schedule
 from training.weights import inherit
-
-DEFAULT = catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
-SUITES = {path.stem: DEFAULT | catalogue.read_yaml(path) for path in (catalogue.CONFIG / "suites").glob("*.yaml")}
 
 
 def pairs():
     """(suite, run) of every distinct resolved recipe of every suite, each once."""
     seen = {}
-    for name, suite in {"default": DEFAULT, **SUITES}.items():
-        plan = Plan(suite)
+    for name, plan in plans().items():
         for run in plan.runs.all():
             recipe = plan.runs.recipe(run)
             seen.setdefault((run.dataset, json.dumps(recipe, sort_keys=True)), (name, plan, run))

@@ -13,8 +13,8 @@ import torch
 
 from methods.method import DataFacts, build_method
 from pipeline import catalogue
-from pipeline.plan import Plan
 from pipeline.recipes import signature
+from tests.suites import plans
 from training.checkpoint import ResumeState
 from training.fabric import Fabric, LightningEnvironment
 from training.feed import Images
@@ -32,11 +32,8 @@ SMALL = {
 
 def cases():
     """One run for each (method, network, family, switches of its feed) of all suites."""
-    default = catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
-    suites = [{}, *(catalogue.read_yaml(path) for path in sorted((catalogue.CONFIG / "suites").glob("*.yaml")))]
     seen = {}
-    for suite in suites:
-        plan = Plan(default | suite)
+    for plan in plans().values():
         for run in plan.runs.all():
             recipe = plan.runs.recipe(run)
             family = catalogue.entry("data set", run.dataset)["family"]
