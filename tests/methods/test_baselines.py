@@ -50,15 +50,17 @@ def embeddings(method):
     return [method.head(method.backbone(view)) for view in batch().views]
 
 
-def test_barlow_twins_by_loops():
-    z1, z2 = (z.detach().double() for z in embeddings(build("barlow_twins", **SMALL["barlow_twins"])))
+@pytest.mark.parametrize("off_diagonal", [0.005, 0.2])
+def test_barlow_twins_by_loops(off_diagonal):
+    small = {**SMALL["barlow_twins"], "off_diagonal": off_diagonal}
+    z1, z2 = (z.detach().double() for z in embeddings(build("barlow_twins", **small)))
     z1, z2 = ((z - z.mean(0)) / (z.var(0, correction=0) + 1e-5).sqrt() for z in (z1, z2))
     expected = 0.0
     for i in range(6):
         for j in range(6):
             c = float((z1[:, i] * z2[:, j]).sum()) / 16
-            expected += (1 - c) ** 2 if i == j else 0.005 * c * c
-    found = build("barlow_twins", **SMALL["barlow_twins"]).losses(batch())["redundancy"].item()
+            expected += (1 - c) ** 2 if i == j else off_diagonal * c * c
+    found = build("barlow_twins", **small).losses(batch())["redundancy"].item()
     assert found == pytest.approx(expected, rel=1e-4)
 
 

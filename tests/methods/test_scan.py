@@ -241,6 +241,11 @@ def test_self_labelling_counts_what_it_labels(name):
         torch.testing.assert_close(own, (old + live) / 2)
     live = [*method.backbone.buffers(), *method.head.buffers()]
     assert all(torch.equal(a, b) for a, b in zip(method.average.buffers(), live, strict=True))
+    found = method.eval().features(batch().clean)["p"]  # what is used in the end is the average
+    with torch.no_grad():
+        a = method.average.head(method.average.backbone(batch().clean))
+        logits = a[method.head.best] if name == "selflabel" else method.logits(a)
+    torch.testing.assert_close(found, logits.softmax(1))
     statistics = method.statistics()
     assert (statistics["confident"], statistics["empty_steps"]) == (1, 0)
     assert unsure.losses(batch())["self_label"] == 0

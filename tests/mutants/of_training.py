@@ -42,7 +42,7 @@ LOOP += mutants(
 )
 LOOP += mutants(
     "training/loop.py",
-    PROTOCOLS,
+    "tests/methods/reference/test_loop.py",
     labels_of_other_rows=("self.data.images.labels[batch.index]", "self.data.images.labels[batch.index - 1]"),
 )
 FEED = mutants(
@@ -82,7 +82,7 @@ FEED = mutants(
 )
 AUGMENTATION = mutants(
     "training/augmentation.py",
-    "tests/training/test_feed.py tests/training/test_augmentation.py",
+    "tests/training/test_feed.py tests/training/test_augmentation.py tests/training/test_files.py",
     both_views_one_tensor=(
         "return self.views_of([images] * count, generator)",
         "return self.views_of([images], generator) * count",

@@ -10,7 +10,7 @@ from pipeline.record import Record, StageError
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 from training.augmentation import Augment
-from training.feed import Files, Images, Order, centre_crop, decode, training_feed
+from training.feed import Files, Images, Order, _Decoder, centre_crop, decode, training_feed
 
 SPEC = {
     "title": "made", "source": "folder", "folder": "made", "classes": 3, "shape": [32, 32, 3],
@@ -97,6 +97,19 @@ def test_views_do_not_depend_on_workers_and_differ_between_epochs(prepared, work
         assert torch.equal(index, other.index)
         assert torch.equal(torch.stack(views), torch.stack(other.views))
     assert not torch.equal(epoch(1)[0][2][0], one[0][2][0])
+
+
+@pytest.mark.parametrize("pair", [{}, {"views": [{}, {"grey": {"probability": 0.0}}]}], ids=["alike", "pair"])
+def test_a_view_is_the_crop_that_was_decoded_and_is_not_cropped_again(prepared, pair, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    crop = {"scale": [0.3, 0.3], "ratio": [1, 1]}
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    augment = Augment({"crop": crop, **pair}, SPEC["normalisation"])
+    decoder = _Decoder(prepared.root, feed.paths, 32, crop, 2, 5, 1)
+    for _, batch in feed.epoch(Order(12, 4, True, seed=5), 1, 0, augment, 2):
+        decoded = torch.stack([decoder[row] for row in batch.index.tolist()])
+        for view, cropped in zip(batch.views, decoded.unbind(1), strict=True):
+            torch.testing.assert_close(view, (cropped / 255 - 0.5) / 0.25)
 
 
 def test_files_give_partners_and_clean_images(prepared, monkeypatch):
