@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+# Test processes side by side, each with a thread for every core, would spend their time waiting for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "config/suites/smoke.yaml"
 

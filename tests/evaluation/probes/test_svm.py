@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
+from sklearn.svm import LinearSVC
 
 from evaluation import svm
 from evaluation.probe import ProbeError
@@ -74,9 +75,19 @@ def test_more_shots_help_and_draws_repeat(name):
     train, test = objects(150, 0), objects(150, 1)
     found = machines(name, train, test, 3, **changes)
     assert found["mAP@8"] > found["mAP@1"] > 0.25
+    assert found["mAP@1_std"] > 0  # every draw has images of its own
     assert found["mAP@8_std"] < 0.2
     assert found == machines(name, train, test, 3, **changes)
     assert found.get("selected_on_test", False) == name.endswith("_code")
+
+
+def test_a_positive_weighs_as_two_rows():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(80, 5)).astype(np.float32)
+    present = x[:, 0] + generator.normal(size=80) > 0.8
+    twice = LinearSVC(C=0.7, dual=True, tol=1e-8, max_iter=100_000, random_state=0)
+    twice.fit(np.concatenate([x, x[present]]), np.concatenate([present, present[present]]))
+    np.testing.assert_allclose(svm.fitted(x, present, 0.7, 0).coef_, twice.coef_, rtol=0.02, atol=2e-3)
 
 
 def test_goyals_costs_are_chosen_without_test_labels():

@@ -4,12 +4,13 @@ import dataclasses
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from evaluation.features import FeatureError, NonFinite
-from evaluation.probe import ProbeError, load
+from evaluation.probe import ProbeError, Task, load
 from pipeline import catalogue
 from pipeline.checks import for_several_labels
 from pipeline.wings import signature, wing_names
@@ -110,3 +111,12 @@ def test_one_test_row_and_one_class():
     assert probe("knn", x, same, range(40), [40])["ACC"] == 1
     with pytest.raises(ProbeError, match="one class only"):
         probe("logistic", x, same, range(40), [40])
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_a_probe_reads_the_array_it_names_with_unit_rows_where_it_asks_for_them(normalise):
+    arrays = {"h": np.array([[3.0, 4.0], [0.0, 2.0]]), "z": np.array([[5.0, 12.0], [1.0, 0.0]])}
+    rows = np.arange(2)
+    task = Task(arrays, np.array([0, 1]), None, rows, rows, rows, SimpleNamespace(features="h", normalise=normalise), 0)
+    np.testing.assert_allclose(task.array(), [[0.6, 0.8], [0, 1]] if normalise else arrays["h"], rtol=1e-6)
+    np.testing.assert_allclose(task.array("z"), [[5 / 13, 12 / 13], [1, 0]] if normalise else arrays["z"], rtol=1e-6)
