@@ -30,6 +30,11 @@ def pytest_xdist_make_scheduler(config, log):
     return Shared(config, log)
 
 
+def pytest_collection_modifyitems(items):
+    """The longest group begins first, so that both processes end together."""
+    items.sort(key=lambda item: "smoke" not in getattr(item, "fixturenames", ()))
+
+
 @dataclass
 class Project:
     """A copy of the project in which tests may edit files and run the pipeline."""
