@@ -13,15 +13,17 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
+from pipeline.locks import take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
 from pipeline.record import StageError
 from pipeline.runs import Neighbours
 
 try:
-    plan = Plan(dict(config))
+    plan = Plan(dict(config), workflow.is_main_process)
     if workflow.is_main_process:
-        plan.write()
+        take_working_directory()
+        plan.plan_texts  # a configuration that no plan can be made of is refused here
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
 config.update(plan.config)
@@ -41,6 +43,7 @@ wildcard_constraints:
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_]+",
+    plan="[a-z0-9_]+-[0-9a-f]+",
     array="[hz]",
     number="[0-9]+",
     splits="[a-z+]+",
@@ -59,15 +62,22 @@ rule all:
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
+for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
 
     include: f"rules/{stage}.smk"
+
+
+onstart:
+    if workflow.is_main_process:
+        try:
+            plan.begin()
+        except StageError as problem:
+            raise WorkflowError(str(problem)) from None
 
 
 onsuccess:
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
+        suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
         strict = "--strict" if config["strict"] else ""
-        shell(
-            "python -m report.track --plan {RESULTS:q}/.plan/suite.json --out {RESULTS:q}/mlflow.json --new {strict}"
-        )
+        shell("python -m report.track --plan {suite:q} --out {index:q} --new {strict}")

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from evaluation.assigner import build
-from evaluation.features import NonFinite
+from evaluation.features import Features, NonFinite
 from pipeline.catalogue import entry_or_json
-from pipeline.record import EVALUABLE, Record, StageError, read_json, run_stage, whole, write_json
+from pipeline.record import EVALUABLE, Damaged, Record, StageError, hashes, read_records, run_stage, whole, write_json
+from preparation.arrays import open_arrays
 from preparation.prepared import check_made_from, open_prepared
 
 PARTS = ("fit", "score", "seen")  # of a protocol: rows that are learnt from, that are scored, that are scored besides
@@ -29,8 +30,8 @@ def main() -> None:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="clusters/{assigner}.npz")
     arguments = parser.parse_args()
-    records = read_json(Path(arguments.features).with_suffix(".json"))["records"]
-    data = open_prepared(arguments.data, verify=False)
+    records = read_records(Path(arguments.features).with_suffix(".json"))
+    data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.features)
     name, entry = entry_or_json("assigner", arguments.assigner)
     protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
@@ -50,7 +51,12 @@ def main() -> None:
     if status in EVALUABLE:
         status = "ok"
         try:
-            facts = _assign(arguments.features, entry, data.card["classes"], rows, clusters, arguments.seed)
+            with open_arrays(arguments.features, records["embed"]) as stored:
+                # Arrays of augmented views have rows of their own; nothing is clustered there.
+                features = {key: stored[key] for key in stored.files if not key.startswith("view")}
+            facts = _assign(features, entry, data.card["classes"], rows, clusters, arguments.seed)
+        except Damaged:
+            raise
         except NonFinite as problem:
             status, facts = "non_finite", {"reason": str(problem)}
         except StageError as problem:
@@ -58,13 +64,13 @@ def main() -> None:
     out = Path(arguments.out)
     with whole(out) as file:
         np.savez(file, rows=rows["score"], clusters=clusters["score"], seen_rows=rows["seen"], seen=clusters["seen"])
-    facts |= {"fitted_on": len(rows["fit"]), "scored_on": len(rows["score"])}
+    facts |= {"files": hashes(out), "fitted_on": len(rows["fit"]), "scored_on": len(rows["score"])}
     write_json(out.with_suffix(".json"), {"records": {**records, f"assign/{name}": record.finish(status, **facts)}})
     print(f"{name}: {status}, {len(np.unique(clusters['score']))} clusters in {len(clusters['score'])} rows")
 
 
 def _assign(
-    path: str,
+    features: Features,
     entry: Mapping[str, Any],
     classes: int,
     rows: Mapping[str, np.ndarray],
@@ -72,9 +78,6 @@ def _assign(
     seed: int,
 ) -> dict[str, Any]:
     """Fit on rows["fit"], put the ids of the other rows into `clusters`, return the facts of the fit."""
-    with np.load(path) as stored:
-        # Arrays of augmented views have rows of their own; nothing is clustered there.
-        features = {key: stored[key] for key in stored.files if not key.startswith("view")}
     assigner = build(entry, classes)
     assigner.fit({key: value[rows["fit"]] for key, value in features.items()}, seed)
     ids = {

@@ -24,8 +24,10 @@ from evaluation.features import NonFinite
 from evaluation.metric import clustering_metrics
 from evaluation.probe import Task, load, settings_of
 from pipeline.catalogue import entry_or_json
-from pipeline.record import EVALUABLE, Record, StageError, read_json, run_stage, write_json
+from pipeline.provenance import fingerprint
+from pipeline.record import EVALUABLE, Damaged, Record, StageError, read_json, read_records, run_stage, write_json
 from pipeline.wings import wing_modules
+from preparation.arrays import open_arrays
 from preparation.prepared import Prepared, check_made_from, open_prepared
 
 
@@ -50,8 +52,8 @@ def main() -> None:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="the index, metrics.json; the records go into metrics/ beside it")
     arguments = parser.parse_args()
-    records = read_json(Path(arguments.features).with_suffix(".json"))["records"]
-    data = open_prepared(arguments.data, verify=False)
+    records = read_records(Path(arguments.features).with_suffix(".json"))
+    data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.features)
     protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     named = {"name": protocol_name, **protocol}
@@ -69,7 +71,7 @@ def main() -> None:
         if stored is None:
             result, kept = _result(evaluation), ""
             reason = {"reason": result["reason"]} if "reason" in result else {}
-            record = evaluation.record.finish(result["status"], **reason)
+            record = evaluation.record.finish(result["status"], result=fingerprint(result=result), **reason)
             stored = {"result": result, "records": {**evaluation.before, evaluation.stage: record}}
             write_json(path, stored)
         result = stored["result"]
@@ -84,10 +86,10 @@ def main() -> None:
 
 def _records_of_clusters(path: Path, records: Mapping[str, Any], features: str) -> dict[str, Any]:
     """The run's records and the one of the clusters at `path`, if they were made of these features."""
-    of_clusters = read_json(path.with_suffix(".json"))["records"]
-    made, held = of_clusters["embed"]["fingerprint"], records["embed"]["fingerprint"]
+    of_clusters = read_records(path.with_suffix(".json"))
+    made, held = ([of[fact] for fact in ("fingerprint", "files")] for of in (of_clusters["embed"], records["embed"]))
     if made != held:
-        raise StageError(f"{path} was made from features {made}, {features} is {held}: assign again")
+        raise StageError(f"{path} was made from features {made[0]}, {features} is {held[0]}: assign again")
     return {**records, f"assign/{path.stem}": of_clusters[f"assign/{path.stem}"]}
 
 
@@ -114,7 +116,7 @@ def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str,
     """Metrics of the scored rows, and under `seen` of the rows the model was fitted on, where the protocol has them."""
     if assigned["status"] != "ok":
         return {key: assigned[key] for key in ("status", "reason") if key in assigned}
-    with np.load(path) as stored:
+    with open_arrays(path, assigned) as stored:
         metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
         if len(stored["seen_rows"]):
             metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
@@ -136,7 +138,7 @@ def _probes(
         if records["train"]["status"] not in EVALUABLE:
             return {"status": records["train"]["status"]}
         if not arrays:
-            with np.load(features) as stored:
+            with open_arrays(features, records["embed"]) as stored:
                 arrays.update({key: stored[key] for key in stored.files})
         train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
         task = Task(arrays, data.labels, data, train, test, data.rows(protocol["score"]), settings_of(entry), seed)
@@ -164,6 +166,7 @@ def _stored(path: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     except (StageError, KeyError, TypeError):
         return None  # not there, or not a record: made anew
     same = record.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
+    same = same and record.get("result") == fingerprint(result=result)
     return stored if same and result.get("status") not in (None, "failed") else None
 
 
@@ -172,6 +175,8 @@ def _result(evaluation: Evaluation) -> dict[str, Any]:
     try:
         result = {"status": "ok", **_finite(evaluation.compute())}
         json.dumps(result, allow_nan=False)
+    except Damaged:
+        raise
     except NonFinite as problem:
         return {"status": "non_finite", "reason": str(problem)}
     except (StageError, ValueError) as problem:

@@ -4,8 +4,11 @@ Pure configuration work without torch or Snakemake. The tables' plan files tell 
 let it name results that a lost or bypassed workflow state left stale (pipeline/record.py).
 """
 
+import functools
+import hashlib
 import json
 import os
+import platform
 import re
 import sys
 from pathlib import Path
@@ -16,6 +19,8 @@ import yaml
 from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
+from pipeline.data_files import DataFiles, Sources
+from pipeline.locks import take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
 from pipeline.runs import Run, Runs
@@ -26,13 +31,18 @@ from pipeline.tables import table_path, table_plan, table_runs
 class Plan:
     """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
 
-    def __init__(self, config: dict[str, Any]):
+    def __init__(self, config: dict[str, Any], main: bool = True):
+        """`main`: whether this is the process that plans. Jobs on a cluster read the configuration again, but neither
+        hash data files nor need to know what tables expect.
+        """
         self.config = config = {key: _typed(key, value) for key, value in config.items()}
         check_suite(config)
         self.results = config["results"]
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         self.runs = Runs(config, self.tables)
-        self.stages = Stages(self.runs)
+        root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
+        self.sources = Sources(DataFiles(root, f"{self.results}/.sources.json"), self.results)
+        self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
         shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
@@ -44,6 +54,11 @@ class Plan:
     def run(self, wildcards: Any) -> Run:
         """The run that a job's wildcards name."""
         return Run(wildcards.dataset, wildcards.protocol, wildcards.recipe, int(wildcards.seed))
+
+    def prepare_sources(self, dataset: str) -> list[str]:
+        """Options of the job `prepare`: the hash that its files must have, and the hashes that are known already."""
+        found = self.sources.of_dataset(dataset)
+        return [f"--sources={found}", f"--sources-cache={self.sources.files.cache}"] if found else []
 
     def base_files(self, run: Run) -> list[str]:
         """Model and record of the base run, or nothing."""
@@ -127,6 +142,7 @@ class Plan:
             "BENCH_COMPILE": str(int(config["compile"])),
             "BENCH_STRICT": str(int(config["strict"])),
             "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
+            "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",  # without it a stage ends, too
             "BENCH_COMMAND": os.environ.get("BENCH_COMMAND") or command_of(sys.argv),
         }
 
@@ -142,16 +158,43 @@ class Plan:
         tables = [self.table_path(name) for name in self.tables]
         return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
 
-    def write(self) -> None:
-        """Write the plan files that changed; one that did not keeps its time, so nothing that reads it is stale."""
-        folder = Path(self.results) / ".plan"
+    @functools.cached_property
+    def plan_texts(self) -> dict[str, str]:
+        """File name -> content of the plan of every table, and of the suite. A plan is named by its content, so that
+        runs with other plans, at the same time or later, never read each other's.
+        """
         plans = {name: self.table_plan(name) for name in self.tables} | {"suite": self.suite_plan()}
-        for name, plan in plans.items():
-            text = json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
-            path = folder / f"{name}.json"
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                with whole(path, "w") as file:
+        texts = {name: json.dumps(plan, indent=1, ensure_ascii=False) + "\n" for name, plan in plans.items()}
+        return {f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}": text for name, text in texts.items()}
+
+    def plan_path(self, name: str) -> str:
+        """Where the plan of a table, or of the "suite", lies."""
+        found = next((key for key in self.plan_texts if key.rpartition("-")[0] == name), name)
+        return f"{self.results}/.plan/{found}.json"
+
+    def made(self, plan: str) -> str:
+        """Where `begin` leaves a plan for the rule that puts it into the results folder."""
+        return f".snakemake/plans/{plan}.json"
+
+    def begin(self) -> None:
+        """What the main process does once it has Snakemake's locks and before the first job: nothing is written sooner.
+
+        Raises StageError while another checkout is at work in the results folder.
+        """
+        take_results(self.results)
+        self.sources.files.save()
+        for plan, text in self.plan_texts.items():
+            if not Path(self.made(plan)).is_file():
+                with whole(self.made(plan), "w") as file:
                     file.write(text)
+
+    def write_plan(self, name: str) -> str:
+        """Put a plan into the results folder without a job, and return its path."""
+        path = Path(self.plan_path(name))
+        if not path.is_file():
+            with whole(path, "w") as file:
+                file.write(self.plan_texts[path.stem])
+        return str(path)
 
 
 def _typed(key: str, value: Any) -> Any:

@@ -7,14 +7,17 @@ inputs, taken in the job itself. The table stage compares that account with what
 
 import contextlib
 import datetime
+import errno
 import functools
 import hashlib
 import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -102,15 +105,19 @@ def _git() -> dict[str, Any] | None:
 def whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Write a file that appears whole or not at all: temporary name, flush to disk, rename."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
         with part.open(mode, **text) as file:  # type: ignore[call-overload]
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as problem:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise StageError(f"{path}: cannot be written: {of_system(problem)}") from None
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -130,18 +137,120 @@ def read_json(path: str | Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
+    except OSError as problem:
+        raise StageError(f"{path}: cannot be read: {of_system(problem)}") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as problem:
         raise StageError(f"{path}: not valid JSON ({problem}); delete it and run its stage again") from None
+
+
+def read_records(path: str | Path) -> dict[str, Any]:
+    """The records of the stages up to one, from the JSON file that it wrote; StageError for a file of another kind."""
+    stored = read_json(path)
+    records = stored.get("records") if isinstance(stored, dict) else None
+    if not isinstance(records, dict) or not all(isinstance(record, dict) for record in records.values()):
+        raise StageError(f"{path}: no records of stages in it; delete it and run its stage again")
+    return records
+
+
+def sha256(path: str | Path) -> str:
+    """Hash of a file's content, 64 hex digits."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise Damaged(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
+    except OSError as problem:
+        raise Damaged(f"{path}: cannot be read: {of_system(problem)}") from None
+
+
+def hashes(*paths: Path) -> dict[str, str]:
+    """File name -> hash of its content: what a stage says in its record of the files that it wrote."""
+    return {path.name: sha256(path) for path in paths}
+
+
+def verified(path: str | Path, record: Mapping[str, Any]) -> Path:
+    """The path of a file that is still what the record of its stage says. Raises StageError for any other content."""
+    path = Path(path)
+    found, expected = sha256(path), record.get("files", {}).get(path.name, "no hash")
+    if found != expected:
+        raise Damaged(
+            f"{path}: sha256 {found[:12]} found, {expected[:12]} in the record of its stage: the file was damaged, "
+            "changed, or is of another run; delete it and run its stage again"
+        )
+    return path
 
 
 class StageError(Exception):
     """Something a user can mend. The message names the file or key, what was found, what was expected, and the cure."""
 
 
+class Damaged(StageError):
+    """A file that is missing, cannot be read, or is not what its record says: never a result, always an error."""
+
+
+# What a user can do about an error of the operating system.
+CURES = {
+    errno.ENOSPC: "free space on that disk, then run the same command again",
+    errno.EDQUOT: "free space in your quota, then run the same command again",
+    errno.EROFS: "the disk can only be read; give another folder: --config results=...",
+    errno.EACCES: "change its permissions, or give another folder: --config results=...",
+    errno.EPERM: "change its permissions, or give another folder: --config results=...",
+    errno.EMFILE: "too many files are open; raise the limit with `ulimit -n`",
+    errno.ENFILE: "too many files are open on this machine; wait, or ask its administrator",
+    errno.EIO: "the disk does not answer as it should; check it, or use another",
+    errno.ESTALE: "the network disk was unmounted under it; run the same command again",
+}
+
+
+def of_system(problem: OSError) -> str:
+    """An error of the operating system in words, with what to do about it."""
+    said = problem.strerror or str(problem) or type(problem).__name__
+    return f"{said}; {CURES.get(problem.errno or 0, 'mend that, then run the same command again')}"
+
+
 def run_stage(main: Callable[[], None]) -> None:
     """Run a stage's main function; what a user can mend ends as one clear line and exit status 1, not a traceback."""
+    end_with_the_run()
     try:
         main()
     except StageError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(1)
+        _end(str(problem))
+    except OSError as problem:
+        _end(f"{problem.filename or 'input or output'}: {of_system(problem)}")
+    except MemoryError:
+        _end("not enough memory: give the job more (mem_mb), or lower the batch size or the rows of the data set")
+    except RuntimeError as problem:
+        if "shared memory" not in str(problem) and "DataLoader worker" not in str(problem):
+            raise
+        _end(
+            f"workers that decode images ran out of memory or shared memory ({' '.join(str(problem).split())[:200]}): "
+            "set BENCH_WORKERS to fewer (0: none), or give /dev/shm more room"
+        )
+
+
+def _end(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def end_with_the_run() -> None:
+    """End this process soon after the snakemake process that started it died: killed runs leave no orphans behind.
+
+    BENCH_MAIN is that process ("host:number"). SIGTERM, so that a training saves its state before.
+    """
+    host, _, number = os.environ.get("BENCH_MAIN", "").rpartition(":")
+    if host != platform.node() or not number.isdigit():
+        return
+
+    def watch() -> None:
+        while True:
+            time.sleep(1)
+            try:
+                os.kill(int(number), 0)
+            except ProcessLookupError:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            except OSError:
+                return
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
+from pipeline.data_files import Sources
 from pipeline.provenance import code_version
 from pipeline.record import stage_fingerprint
 from pipeline.runs import Neighbours, Run, Runs
@@ -33,16 +34,17 @@ def _stage(
 
 
 class Stages:
-    """The stages of a suite's runs."""
+    """The stages of a suite's runs. `sources` knows the files outside the project; without, none counts."""
 
-    def __init__(self, runs: Runs):
-        self.runs = runs
+    def __init__(self, runs: Runs, sources: Sources | None = None):
+        self.runs, self.sources = runs, sources
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def prepare(self, dataset: str) -> Stage:
         """Official files -> prepared data set, whichever runs use it."""
         settings = {"name": dataset, **catalogue.entry("data set", dataset)}
-        return _stage("prepare", ("preparation.prepare",), settings, {}, None)
+        files = self.sources.of_dataset(dataset) if self.sources else None
+        return _stage("prepare", ("preparation.prepare",), settings, {"sources": files} if files else {}, None)
 
     @functools.cache  # noqa: B019
     def train(self, run: Run) -> Stage:
@@ -53,6 +55,8 @@ class Stages:
             inputs["base"] = self.train(base).fingerprint
             for use, neighbours in self.runs.neighbours(run).items():
                 inputs[use] = self.mine(base, neighbours).fingerprint
+        if self.sources:
+            inputs |= self.sources.of_recipe(recipe)
         protocol = catalogue.entry("protocol", run.protocol)
         settings = {"recipe": recipe, "protocol": recipes.splits_read(recipe, run.protocol, protocol)}
         return _stage("train", ("training.train", f"methods.{recipe['method']}"), settings, inputs, run.seed)

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 from pipeline.catalogue import entry_or_json
-from pipeline.record import Record, run_stage
+from pipeline.data_files import MISSING, DataFiles
+from pipeline.record import Record, StageError, run_stage
 from preparation.prepared import write_prepared
 from preparation.readers import read
 
@@ -18,13 +19,25 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="name in config/datasets, or its configuration as JSON")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--data-root", default=os.environ.get("BENCH_DATA_ROOT"), help="folder of the official files")
+    parser.add_argument("--sources", help="hash that the official files must have; by default, of those there")
+    parser.add_argument("--sources-cache", help="file of hashes that are known already")
     parser.add_argument("--download", action="store_true", default=os.environ.get("BENCH_DOWNLOAD") == "1")
     arguments = parser.parse_args()
     name, spec = entry_or_json("data set", arguments.dataset)
-    record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs={})
+    found = DataFiles(arguments.data_root, arguments.sources_cache).hash(spec)
+    expected = arguments.sources or found
+    if expected not in (found, MISSING):
+        raise StageError(
+            f"{name}: the files behind it changed since snakemake started ({expected} expected, {found} found): run "
+            "the same command again"
+        )
+    inputs = {"sources": expected} if expected else {}
+    record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs=inputs)
     raw = read(spec, Path(arguments.data_root) if arguments.data_root else None, arguments.download)
+    if found == MISSING:  # downloaded just now
+        found = DataFiles(arguments.data_root).hash(spec)
     card = write_prepared(
-        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root
+        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root, found
     )
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 

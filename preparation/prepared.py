@@ -5,7 +5,7 @@ labels.npy   int64 [N]; -1 stands for "no label"; or [N, C] of 1 (present), 0 (d
 card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
 """
 
-import hashlib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.record import Record, StageError, read_json, whole, write_json
+from pipeline.provenance import fingerprint
+from pipeline.record import Damaged, Record, StageError, read_json, sha256, whole, write_json
 
 
 class DataError(StageError):
@@ -35,14 +36,18 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """An opened prepared folder. `images` [N, H, W, C], uint8 or float32, is memory-mapped; `labels` int64 [N], or
-    [N, C] where an image has several.
-    """
+    """An opened prepared folder. `labels` int64 [N], or [N, C] where an image has several."""
 
     folder: Path
     card: dict[str, Any]
-    images: np.ndarray
     labels: np.ndarray
+
+    @functools.cached_property
+    def images(self) -> np.ndarray:
+        """[N, H, W, C], uint8 or float32, or the paths of files [N]; memory-mapped, and compared with the card's hash
+        when it is asked for (about 1 s per GB), since not every stage looks at images.
+        """
+        return _array(self.folder, self.card, "images.npy")
 
     @property
     def root(self) -> Path | None:
@@ -80,11 +85,13 @@ def write_prepared(
     record: Record,
     notes: Mapping[str, Any] | None = None,
     root: str | None = None,
+    sources: str | None = None,
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
     `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N]
     (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes.
+    `sources`: hash of the files that all came from (pipeline/data_files.py), of which paths alone say nothing.
     Raises DataError for arrays that are not what the spec says.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
@@ -102,6 +109,7 @@ def write_prepared(
     for file, array in (("images.npy", images), ("labels.npy", labels)):
         with whole(folder / file) as handle:
             np.save(handle, array)
+    digests = {file: sha256(folder / file) for file in ("images.npy", "labels.npy")}
     card = {
         "name": name,
         "source": source,
@@ -111,9 +119,9 @@ def write_prepared(
         "splits": ranges,
         "counts": {split: _counts(labels[a:b], spec["classes"]) for split, (a, b) in ranges.items()},
         "normalisation": spec["normalisation"],
-        "sha256": {file: _sha256(folder / file) for file in ("images.npy", "labels.npy")},
+        "sha256": digests,
         "notes": dict(notes or {}),
-        "record": record.finish(),
+        "record": record.finish(content=fingerprint(**digests, splits=ranges, sources=sources), sources=sources),
     }
     write_json(folder / "card.json", card)
     return card
@@ -147,40 +155,46 @@ def _check_labels(name: str, spec: Mapping[str, Any], labels: np.ndarray) -> Non
         )
 
 
-def open_prepared(folder: str | Path, verify: bool = True) -> Prepared:
-    """Open a prepared folder; `verify` compares both arrays with the card's hashes (about 1 s per GB)."""
+def open_prepared(folder: str | Path) -> Prepared:
+    """Open a prepared folder. Raises DataError for arrays whose content is not what the card says."""
     folder = Path(folder)
     card = read_json(folder / "card.json")
-    arrays = {}
+    if not isinstance(card, dict) or not {"sha256", "splits", "record"} <= set(card):
+        raise DataError(f"{folder / 'card.json'}: not a data card; delete {folder} and prepare the data set again")
     for file in ("images.npy", "labels.npy"):
-        path = folder / file
-        if not path.is_file():
-            raise DataError(f"{path}: not found; delete {folder} and prepare the data set again")
-        if verify and (found := _sha256(path)) != card["sha256"][file]:
-            raise DataError(
-                f"{path}: sha256 {found[:12]} found, {card['sha256'][file][:12]} expected by card.json: the file was "
-                f"damaged or changed; delete {folder} and prepare the data set again"
-            )
-        arrays[file] = np.load(path, mmap_mode="r" if file == "images.npy" else None)
-    return Prepared(folder, card, arrays["images.npy"], arrays["labels.npy"])
+        if not (folder / file).is_file():
+            raise DataError(f"{folder / file}: not found; delete {folder} and prepare the data set again")
+    return Prepared(folder, card, _array(folder, card, "labels.npy"))
+
+
+def _array(folder: Path, card: Mapping[str, Any], file: str) -> np.ndarray:
+    path = folder / file
+    if (found := sha256(path)) != card["sha256"][file]:
+        raise Damaged(
+            f"{path}: sha256 {found[:12]} found, {card['sha256'][file][:12]} expected by card.json: the file was "
+            f"damaged or changed; delete {folder} and prepare the data set again"
+        )
+    return np.load(path, mmap_mode="r" if file == "images.npy" else None)
 
 
 def check_made_from(data: Prepared, records: Mapping[str, Any], path: str | Path) -> None:
-    """Raise DataError unless the records of the file at `path` say that it was made from this data."""
-    made, held = records["prepare"]["fingerprint"], data.card["record"]["fingerprint"]
-    if made != held:
-        raise DataError(
-            f"{path} was made from data {made}, {data.folder} holds {held}: make it again from this data, or prepare "
-            "the data it was made from"
-        )
+    """Raise DataError unless the records of the file at `path` say that it was made from this data: prepared from the
+    same files with the same settings and code, and of the same content.
+    """
+    for fact, held in (("fingerprint", data.card["record"]["fingerprint"]), ("content", content(data.card))):
+        if (made := records.get("prepare", {}).get(fact)) != held:
+            raise DataError(
+                f"{path} was made from data {made}, {data.folder} holds {held}: make it again from this data, or "
+                "prepare the data it was made from"
+            )
+
+
+def content(card: Mapping[str, Any]) -> str | None:
+    """Hash of what a prepared data set holds: a fact of its record, which all that is made from it passes on."""
+    return card["record"].get("content")
 
 
 def _counts(labels: np.ndarray, classes: int) -> list[int]:
     """Images of each class."""
     found = np.bincount(labels[labels >= 0], minlength=classes) if labels.ndim == 1 else (labels == 1).sum(0)
     return found.tolist()
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,7 +25,7 @@ def main() -> None:
     arguments = parser.parse_args()
     _, entry = entry_or_json("figure", arguments.figure)
     runs = shown(arguments.runs, entry["recipes"])
-    data = open_prepared(arguments.data, verify=False)
+    data = open_prepared(arguments.data)
     kind = load(entry["kind"])
     figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
     figure.suptitle(f"{entry['title']} ({data.card['name']})")

@@ -5,7 +5,7 @@ for table in plan.tables:
         name:
             f"tabulate_{table}"
         input:
-            plan=f"{RESULTS}/.plan/{table}.json",
+            plan=plan.plan_path(table),
             metrics=plan.table_metrics(table),
         output:
             csv=f"{plan.table_path(table)}.csv",
@@ -13,6 +13,7 @@ for table in plan.tables:
             tex=f"{plan.table_path(table)}.tex",
         log:
             f"{RESULTS}/logs/{table}_tabulate.log",
+        localrule: True
         conda:
             "../environment.yml"
         resources:

@@ -1,7 +1,7 @@
 # Results -> MLflow, a mirror that can be rebuilt. Its failure never touches a table.
 rule track:
     input:
-        plan=f"{RESULTS}/.plan/suite.json",
+        plan=plan.plan_path("suite"),
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
     output:
         f"{RESULTS}/mlflow.json",

@@ -6,6 +6,8 @@ cut off by a full disk or a dying machine falls back to the one before.
 """
 
 import contextlib
+import hashlib
+import io
 import os
 import pickle
 import shutil
@@ -36,8 +38,11 @@ class ResumeState:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.newest.exists():
             os.replace(self.newest, self.previous)
+        content = io.BytesIO()
+        torch.save(state, content)
         with whole(self.newest) as file:
-            torch.save(state, file)
+            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.write(content.getbuffer())
 
     def load(self) -> dict[str, Any] | None:
         """The newest readable generation, on the CPU, or None where there is none. Says so when it falls back."""
@@ -45,8 +50,8 @@ class ResumeState:
             if not path.exists():
                 continue
             try:
-                return torch.load(path, map_location="cpu", weights_only=True)
-            except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile) as problem:
+                return read_state(path)
+            except (ValueError, RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile) as problem:
                 reason = (str(problem) or type(problem).__name__).splitlines()[0][:120]
                 print(f"warning: {path} cannot be read ({reason}); falling back to the state before", file=sys.stderr)
         return None
@@ -56,6 +61,15 @@ class ResumeState:
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()  # only when empty
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The state in a file of `ResumeState`, on the CPU. Raises ValueError where its content is not what was written."""
+    with open(path, "rb") as file:
+        digest, content = file.read(32), file.read()
+    if hashlib.sha256(content).digest() != digest:
+        raise ValueError("its content is not what was written")
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
 class Saver:

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from methods.blocks.distributed import rank, world
 from methods.method import DataFacts, Method, build_method, digest
-from pipeline.record import Record, read_json, run_stage, whole, write_json
+from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
 from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.augmentation import Augment, normalisation
 from training.feed import training_feed
 from training.seeds import derive
+from training.weights import read_model
 
 VIEWS = 2000  # images of which two random views are embedded, for statistics of augmented pairs
 BATCH = 1024  # rows per forward pass; no result depends on it, batch norm is in eval mode
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
     arguments = parser.parse_args()
-    records = read_json(Path(arguments.model).with_name("train.json"))["records"]
+    records = read_records(Path(arguments.model).with_name("train.json"))
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.model)
     recipe = records["train"]["settings"]["recipe"]
@@ -51,7 +52,7 @@ def main() -> None:
         device = torch.device("cuda" if arguments.device != "cpu" and torch.cuda.is_available() else "cpu")
     rows = len(data.rows(records["train"]["settings"]["protocol"]["train"]))
     method = build_method(recipe, DataFacts(data.card["classes"], tuple(data.card["shape"]), rows))
-    method.load_state_dict(torch.load(arguments.model, map_location="cpu", weights_only=True)["method"])
+    method.load_state_dict(read_model(arguments.model, records["train"])["method"])
     method.to(device).eval()
     statistics = normalisation(recipe, data.card)
     features = embed(method, data, Augment({}, statistics), device)
@@ -67,7 +68,8 @@ def main() -> None:
     with whole(out / "features.npz") as file:
         np.savez(file, **features)
     shapes = {name: list(values.shape) for name, values in features.items()}
-    embedded = record.finish(shapes=shapes, backbone=backbone, device=str(device))
+    files = hashes(out / "features.npz")
+    embedded = record.finish(files=files, shapes=shapes, backbone=backbone, device=str(device))
     write_json(out / "features.json", {"records": {**records, "embed": embedded}})
     print(f"{recipe['name']} on {data.card['name']}: {shapes}")
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pipeline.catalogue import entry_or_json
+from pipeline.data_files import DataFiles, named_files
 from pipeline.recipes import resolve_or_json, splits_read
-from pipeline.record import StageError, read_json
-from preparation.prepared import Prepared, open_prepared
+from pipeline.record import StageError, read_records
+from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.mine import read_neighbours
+from training.weights import read_model
 
 
 @dataclass
@@ -45,10 +46,12 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
     rows = data.rows(splits["train"])
     if "labels" in recipe:
         rows = labelled_rows(data, rows, recipe["labels"])
-    base = read_base(recipe, arguments.base)
+    base = read_base(recipe, arguments.base, data)
     inputs = Inputs(data, recipe, splits, rows, base, {"data": data.card["record"]["fingerprint"]})
     if base:
         inputs.fingerprints["base"] = base["fingerprint"]
+    files = DataFiles(None)
+    inputs.fingerprints |= {use: files.file(path) for use, path in named_files(recipe).items()}
     for option, path, wanted in (
         ("neighbours", arguments.neighbours, "neighbours" in recipe),
         ("watched", arguments.watched, "score" in splits),
@@ -58,12 +61,11 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
                 f"recipe {recipe['name']!r} {'needs' if wanted else 'uses no'} {option}: "
                 f"{'give their file as' if wanted else 'leave out'} --{option}"
             )
-    made_of = inputs.fingerprints["data"]
     if arguments.neighbours:
-        inputs.neighbours, inputs.fingerprints["neighbours"] = read_neighbours(arguments.neighbours, rows, made_of)
+        inputs.neighbours, inputs.fingerprints["neighbours"] = read_neighbours(arguments.neighbours, rows, data)
     if arguments.watched:
         scored = data.rows(splits["score"])
-        near, inputs.fingerprints["watched"] = read_neighbours(arguments.watched, scored, made_of)
+        near, inputs.fingerprints["watched"] = read_neighbours(arguments.watched, scored, data)
         inputs.watched = scored, near
     return inputs
 
@@ -87,7 +89,7 @@ def labelled_rows(data: Prepared, rows: np.ndarray, wanted: dict[str, Any]) -> n
     return np.sort(np.concatenate(shares))
 
 
-def read_base(recipe: dict[str, Any], path: str | None) -> dict[str, Any] | None:
+def read_base(recipe: dict[str, Any], path: str | None, data: Prepared) -> dict[str, Any] | None:
     """The base model that the recipe starts from, with its seed, or None."""
     if recipe.get("base") is None:
         if path:
@@ -99,6 +101,8 @@ def read_base(recipe: dict[str, Any], path: str | None) -> dict[str, Any] | None
         )
     if not Path(path).is_file():
         raise StageError(f"{path}: base model not found; train {recipe['base']['recipe']!r} first")
-    model = torch.load(path, map_location="cpu", weights_only=True)
-    model["seed"] = read_json(Path(path).with_name("train.json"))["records"]["train"]["seed"]
-    return model
+    records = read_records(Path(path).with_name("train.json"))
+    if records["prepare"]["settings"]["name"] == data.card["name"]:  # a base may have been trained on another data set
+        check_made_from(data, records, path)
+    record = records["train"]
+    return read_model(path, record) | {"fingerprint": record["fingerprint"], "seed": record["seed"]}

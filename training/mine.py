@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.blocks.products import factor, product
-from pipeline.record import Record, StageError, read_json, run_stage, whole, write_json
-from preparation.prepared import check_made_from, open_prepared
+from pipeline.record import Record, StageError, hashes, read_records, run_stage, whole, write_json
+from preparation.arrays import open_arrays
+from preparation.prepared import Prepared, check_made_from, open_prepared
 
 BLOCK = 1 << 26  # similarities held at a time
 
@@ -32,19 +33,19 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="the .npz to write; its record goes beside it as .json")
     arguments = parser.parse_args()
     data = open_prepared(arguments.data)
-    records = read_json(Path(arguments.features).with_name("features.json"))["records"]
+    records = read_records(Path(arguments.features).with_name("features.json"))
     check_made_from(data, records, arguments.features)
     settings = {"array": arguments.array, "count": arguments.count, "splits": arguments.splits}
     record = Record("mine", ("training.mine",), settings, {"features": records["embed"]["fingerprint"]})
     rows = data.rows(arguments.splits)
-    with np.load(arguments.features) as stored:
+    with open_arrays(arguments.features, records["embed"]) as stored:
         if arguments.array not in stored.files:
             raise StageError(f"{arguments.features}: no array {arguments.array!r}, it has {', '.join(stored.files)}")
         z = torch.from_numpy(stored[arguments.array][rows])
     near = nearest(z, arguments.count)
     with whole(arguments.out) as file:
         np.savez(file, neighbours=near.to(torch.int32).numpy(), rows=rows)
-    own = record.finish(rows=len(rows), count=arguments.count, data=data.card["record"]["fingerprint"])
+    own = record.finish(files=hashes(Path(arguments.out)), rows=len(rows), count=arguments.count)
     write_json(Path(arguments.out).with_suffix(".json"), {"records": {**records, "mine": own}})
     print(f"{arguments.out}: {arguments.count} neighbours of {len(rows)} rows")
 
@@ -64,15 +65,16 @@ def nearest(z: Tensor, count: int) -> Tensor:
     return torch.cat(parts)
 
 
-def read_neighbours(path: str | Path, rows: np.ndarray, data: str) -> tuple[Tensor, str]:
-    """(neighbours [N, k + 1], fingerprint) of a file of this stage, if it was made of these `rows` of data `data`."""
-    record = read_json(Path(path).with_suffix(".json"))["records"]["mine"]
-    with np.load(path) as stored:
+def read_neighbours(path: str | Path, rows: np.ndarray, data: Prepared) -> tuple[Tensor, str]:
+    """(neighbours [N, k + 1], fingerprint) of a file of this stage, if it was made of these `rows` of this data."""
+    records = read_records(Path(path).with_suffix(".json"))
+    check_made_from(data, records, path)
+    record = records["mine"]
+    with open_arrays(path, record) as stored:
         near, known = stored["neighbours"], stored["rows"]
-    if record["data"] != data or not np.array_equal(known, rows):
+    if not np.array_equal(known, rows):
         raise StageError(
-            f"{path}: neighbours of {len(known)} rows of data {record['data']}, this run uses {len(rows)} rows of data "
-            f"{data}; mine the neighbours of this data and these splits"
+            f"{path}: neighbours of {len(known)} rows, this run uses {len(rows)} or others; mine those of its splits"
         )
     return torch.from_numpy(near).long(), record["fingerprint"]
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from methods.method import DataFacts, Method, build_method, digest
-from pipeline.record import Record, StageError, run_stage, whole, write_json
+from pipeline.record import Record, StageError, hashes, run_stage, whole, write_json
+from preparation.prepared import content
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
 from training.fabric import DDPStrategy, Fabric, LightningEnvironment
@@ -36,7 +37,7 @@ def main() -> None:
     if arguments.compile:
         method.backbone.compile()
     frozen = digest(method.backbone) if method.frozen else None
-    state = ResumeState(Path(arguments.resume) / f"train-{record.facts['fingerprint']}")
+    state = ResumeState(Path(arguments.resume) / f"train-{record.facts['fingerprint']}-{content(inputs.data.card)}")
     data = training_data(inputs, method, fabric.device)
     outcome = train(fabric, method, recipe, data, arguments.seed, state, arguments.checkpoint_minutes)
     if outcome.status != "ok" and arguments.strict:
@@ -129,7 +130,6 @@ def write(
     model = {
         "method": method.state_dict(),
         "backbone": method.backbone.state_dict(),
-        "fingerprint": record.facts["fingerprint"],
         "epoch": len(outcome.history),
     }
     with whole(out / "model.pt") as file:
@@ -145,6 +145,7 @@ def write(
         print(f"warning: {name}, seed {seed}: the loss sits at the value of chance: it collapsed")
     facts = record.finish(
         outcome.status,
+        files=hashes(out / "model.pt", out / "history.csv", out / "snapshots.npz"),
         diverged=outcome.diverged,
         untaught=outcome.untaught,
         at_chance=at_chance,

@@ -4,13 +4,23 @@ import hashlib
 import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from methods.blocks.batch_norm import SplitBatchNorm2d
 from methods.method import Method
-from pipeline.record import StageError
+from pipeline.record import Damaged, StageError, verified
+
+
+def read_model(path: str | Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a model.pt, if it is what the `record` of its training says, down to the last weight."""
+    try:
+        return torch.load(verified(path, record), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as problem:
+        raise Damaged(f"{path}: no readable model ({str(problem).splitlines()[0]}); train it again") from None
+
 
 CONTAINERS = ("state_dict", "model", "backbone")  # keys under which files hold the weights
 # Outermost first; MoCo saves `module.encoder_q.layer1...`, SimCLR ports `encoder.` or `backbone.`.

@@ -9,7 +9,7 @@ import pytest
 from evaluation import assign, evaluate
 from evaluation.geometry import centre_rank_agreement, geometry
 from evaluation.probes import knn, logistic
-from pipeline.record import run_stage
+from pipeline.record import hashes, run_stage
 from preparation.prepared import open_prepared
 
 
@@ -25,7 +25,8 @@ class Stages:
     def features(self, h=None, status="ok", embed="e", **more):
         """Ten of the pixels, with the records that the stages before leave."""
         np.savez(self.folder / "features.npz", h=self.h if h is None else h, **more)
-        records = {"prepare": self.data.card["record"], "train": {"status": status}, "embed": {"fingerprint": embed}}
+        embedded = {"fingerprint": embed, "files": hashes(self.folder / "features.npz")}
+        records = {"prepare": self.data.card["record"], "train": {"status": status}, "embed": embedded}
         (self.folder / "features.json").write_text(json.dumps({"records": records}))
 
     def _run(self, stage, *words, protocol="full"):
@@ -247,7 +248,7 @@ def test_clusters_that_cannot_be_found_are_said_in_numbers(stages, monkeypatch):
 
 
 def with_labels(data, labels):
-    return type(data)(data.folder, data.card, data.images, labels)
+    return type(data)(data.folder, data.card, labels)
 
 
 def test_an_unexpected_error_ends_the_stage_after_all_others_are_written(stages, monkeypatch, capsys):

@@ -10,6 +10,7 @@ import evaluation.assign
 import evaluation.evaluate
 from evaluation.probes import low_shot_svm
 from pipeline import catalogue
+from pipeline.record import hashes
 from preparation.prepared import open_prepared
 from tests import poison
 
@@ -44,7 +45,8 @@ def stages(tmp_path, monkeypatch):
         out.mkdir()
         np.savez(out / "features.npz", **features)
         card = json.loads((folder / "card.json").read_text())["record"]
-        records = {"prepare": card, "train": {"status": "ok"}, "embed": {"fingerprint": "e"}}
+        embedded = {"fingerprint": "e", "files": hashes(out / "features.npz")}
+        records = {"prepare": card, "train": {"status": "ok"}, "embed": embedded}
         (out / "features.json").write_text(json.dumps({"records": records}))
         return out
 

@@ -7,7 +7,7 @@ import pytest
 import torchvision.datasets
 
 from pipeline import catalogue
-from pipeline.record import Record
+from pipeline.record import Damaged, Record
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 
@@ -145,9 +145,16 @@ def test_damage_and_unknown_splits_are_named(tmp_path):
     write(tmp_path)
     with pytest.raises(DataError, match="has no split 'valid'; it has train, test"):
         open_prepared(tmp_path).rows(["valid"])
-    (tmp_path / "labels.npy").write_bytes(b"")
-    with pytest.raises(DataError, match=r"labels\.npy: sha256 .* expected by card.json"):
+    labels, images = (tmp_path / f"{name}.npy" for name in ("labels", "images"))
+    written = labels.read_bytes()
+    labels.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    with pytest.raises(Damaged, match=r"labels\.npy: sha256 .* expected by card.json"):
         open_prepared(tmp_path)
+    labels.write_bytes(written)
+    data, written = open_prepared(tmp_path), images.read_bytes()
+    images.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    with pytest.raises(Damaged, match=r"images\.npy: sha256 .* expected by card.json"):
+        data.images  # noqa: B018 - that it is asked for is what is tested
     (tmp_path / "images.npy").unlink()
     with pytest.raises(DataError, match=r"images\.npy: not found"):
         open_prepared(tmp_path)

@@ -11,7 +11,7 @@ from evaluation import evaluate
 from pipeline import catalogue
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
-from pipeline.record import Record
+from pipeline.record import Record, hashes
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 from preparation.voc import CLASSES
@@ -119,12 +119,13 @@ def test_what_needs_one_label_an_image_is_refused_before_any_job(monkeypatch):
 
 def test_clusters_of_images_with_several_labels_are_not_scored_and_machines_are(voc, tmp_path, monkeypatch):
     data = prepared(voc, tmp_path / "prepared")
-    records = {"prepare": data.card["record"], "train": {"status": "ok"}, "embed": {"fingerprint": "e"}}
-    clustered = {**records, "assign/c": {"status": "ok", "fingerprint": "a"}}
-    (tmp_path / "features.json").write_text(json.dumps({"records": records}))
-    (tmp_path / "c.json").write_text(json.dumps({"records": clustered}))
     np.savez(tmp_path / "features.npz", h=np.where(data.labels == 1, 1.0, 0.0).astype(np.float32))
     np.savez(tmp_path / "c.npz", rows=np.arange(8), clusters=np.zeros(8, int), seen_rows=[], seen=[])
+    embedded = {"fingerprint": "e", "files": hashes(tmp_path / "features.npz")}
+    records = {"prepare": data.card["record"], "train": {"status": "ok"}, "embed": embedded}
+    assigned = {"status": "ok", "fingerprint": "a", "files": hashes(tmp_path / "c.npz")}
+    (tmp_path / "features.json").write_text(json.dumps({"records": records}))
+    (tmp_path / "c.json").write_text(json.dumps({"records": {**records, "assign/c": assigned}}))
     words = ["--data", tmp_path / "prepared", "--features", tmp_path / "features.npz", "--clusters", tmp_path / "c.npz"]
     words += ["--probes", "voc07_svm", "--protocol", "split", "--seed", 0, "--out", tmp_path / "metrics.json"]
     monkeypatch.setattr(sys, "argv", ["evaluate", *map(str, words)])

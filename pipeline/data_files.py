@@ -1,0 +1,161 @@
+"""Which official files a data set is made from, and one hash of their content: what makes prepared data stale.
+
+A user's own files change under the same name. So the content of all files behind a data set is part of the identity of
+whatever is made from it. Hashes of files that did not change (path, size, times) are taken from a cache.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline import catalogue
+from pipeline.record import StageError, read_json, sha256, write_json
+
+MISSING = "missing"
+# Where torchvision keeps the files of a class below its root; others keep them in {class}/raw.
+TORCHVISION = {
+    "CIFAR10": ("cifar-10-batches-py",),
+    "CIFAR100": ("cifar-100-python",),
+    "STL10": ("stl10_binary",),
+    "USPS": ("usps.bz2", "usps.t.bz2"),
+}
+
+
+class DataFiles:
+    """Hashes of the files behind data sets, those in `cache` (a JSON file that need not exist) taken as they are."""
+
+    def __init__(self, root: str | Path | None, cache: str | Path | None = None):
+        self.root = Path(root) if root else None
+        self.cache = Path(cache) if cache else None
+        self.known: dict[str, list[str]] = _read_cache(self.cache)
+        self.changed = False
+        self._found: dict[str, str | None] = {}
+
+    def hash(self, spec: Mapping[str, Any]) -> str | None:
+        """Hash of the content of every file behind a data set (an entry of config/datasets), 16 hex digits.
+
+        None for a data set that needs no file, MISSING where a file that it names is not there.
+        """
+        key = json.dumps(spec, sort_keys=True)
+        if key not in self._found:
+            self._found[key] = self._hash(spec)
+        return self._found[key]
+
+    def file(self, path: str | Path) -> str:
+        """Hash of one other file that a recipe names (weights, a list of labels), or MISSING."""
+        return self._group(Path(path), [Path(path)])
+
+    def save(self) -> None:
+        """Write the cache, if it grew."""
+        if self.cache and self.changed:
+            write_json(self.cache, self.known)
+            self.changed = False
+
+    def _hash(self, spec: Mapping[str, Any]) -> str | None:
+        if spec["source"] == "digits":
+            return None
+        if self.root is None:
+            return MISSING
+        total = hashlib.sha256()
+        for place in _places(spec, self.root):
+            groups = list(_groups(place))
+            if not groups:
+                return MISSING
+            for folder, files in groups:
+                total.update(f"{folder.relative_to(self.root)}\0{self._group(folder, files)}\0".encode())
+        return total.hexdigest()[:16]
+
+    def _group(self, place: Path, files: list[Path]) -> str:
+        """Hash of the names and contents of files that lie together; of one class of images, for instance."""
+        try:
+            stats = [(path.name, path.stat()) for path in files]
+        except OSError:
+            return MISSING
+        state = hashlib.sha256()
+        for name, stat in stats:
+            state.update(f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}\0".encode())
+        key, now = str(place.absolute()), state.hexdigest()[:16]
+        before = self.known.get(key)
+        if before is None or before[0] != now:
+            content = hashlib.sha256()
+            for path in files:
+                content.update(f"{path.name}\0{sha256(path)}\0".encode())
+            self.known[key], self.changed = [now, content.hexdigest()[:16]], True
+        return self.known[key][1]
+
+
+class Sources:
+    """What the plan says of files outside the project: those behind data sets, and those that recipes name."""
+
+    def __init__(self, files: DataFiles, results: str):
+        self.files, self.results = files, results
+
+    def of_dataset(self, name: str) -> str | None:
+        """Hash that the record of a prepared data set must hold, None for a data set without files.
+
+        Official files that are not here (any more) make nothing stale that was prepared from them, and files that
+        stage `prepare` downloaded are those that it then read.
+        """
+        found = self.files.hash(catalogue.entry("data set", name))
+        path = Path(self.results, "data", name, "card.json")
+        if found is None or not path.is_file():
+            return found
+        try:
+            record = read_json(path)["record"]
+            prepared = record["inputs"].get("sources")
+        except (StageError, KeyError, TypeError, AttributeError):
+            return found
+        return prepared if found in (MISSING, record.get("sources")) else found
+
+    def of_recipe(self, recipe: Mapping[str, Any]) -> dict[str, str]:
+        """Use -> hash of each file that a recipe names: published weights, a list of labelled images."""
+        return {use: self.files.file(path) for use, path in named_files(recipe).items()}
+
+
+def named_files(recipe: Mapping[str, Any]) -> dict[str, Path]:
+    """Use -> path of each file that a recipe names."""
+    found = {}
+    if weights := recipe["network"].get("weights"):
+        found["weights"] = Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), weights)
+    if listed := recipe.get("labels", {}).get("list"):
+        found["labels"] = Path(os.environ.get("BENCH_DATA_ROOT", ""), listed)
+    return found
+
+
+def _places(spec: Mapping[str, Any], root: Path) -> list[Path]:
+    """The files and folders that the reader of a data set looks at (preparation/readers.py)."""
+    if spec["source"] == "torchvision":
+        return [root / name for name in TORCHVISION.get(spec["class"], (f"{spec['class']}/raw",))]
+    if "files" in spec:
+        # A reader takes the packed file only where the plain one is missing.
+        plain = [root / spec["files"][split] for split in spec["splits"]]
+        return [path if path.is_file() else path.with_name(f"{path.name}.gz") for path in plain]
+    base = root / spec["folder"]
+    if spec["source"] == "voc":
+        return [base / "ImageSets" / "Main", base / "JPEGImages"]
+    listed = [root / spec["class_list"]] if "class_list" in spec else []
+    return listed + [base / spec.get("split_folders", {}).get(split, split) for split in spec["splits"]]
+
+
+def _groups(place: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """(place, [it]) for a file; (folder, its files) for every folder below one, in order; nothing where none is."""
+    if place.is_file():
+        yield place, [place]
+    elif place.is_dir():
+        for folder, below, names in os.walk(place, followlinks=True):
+            below.sort()
+            if names:
+                yield Path(folder), [Path(folder, name) for name in sorted(names)]
+
+
+def _read_cache(path: Path | None) -> dict[str, list[str]]:
+    if path is None or not path.is_file():
+        return {}
+    try:
+        stored = read_json(path)
+    except StageError:  # cut off by a full disk: everything is hashed anew
+        return {}
+    return stored if isinstance(stored, dict) else {}

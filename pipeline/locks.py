@@ -1,0 +1,109 @@
+"""Who is at work in a working directory and in a results folder; what a killed run left locked is freed.
+
+Both are file locks of the operating system, held as long as the process lives, so that no death leaves one behind.
+Where files cannot be locked (Windows) neither is taken.
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from pipeline.provenance import ROOT
+from pipeline.record import StageError
+
+flock: Callable[[IO[str], int], Any] | None
+try:
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+except ImportError:
+    flock = None
+
+_held: dict[str, IO[str]] = {}  # open files keep their locks until the process ends
+
+
+def take_working_directory(folder: str | Path = ".snakemake") -> None:
+    """Say that a run is at work here. Where the last one died, Snakemake's own locks, which outlive it, are removed.
+
+    Only if it died on this host: elsewhere nobody here can know, and `snakemake --unlock` stays the user's decision.
+    """
+    folder = Path(folder)
+    if flock is None:
+        return
+    folder.mkdir(exist_ok=True)
+    file = (folder / "running").open("a+", encoding="utf-8")
+    locks = folder / "locks"
+    if _taken(file, LOCK_EX):
+        file.seek(0)
+        owner = file.read().strip()
+        if locks.is_dir() and any(locks.iterdir()):
+            if owner == platform.node():
+                shutil.rmtree(locks)
+                print("the run before was killed: its lock is removed, and what it left half done is made again",
+                      file=sys.stderr)  # fmt: skip
+            else:
+                print(
+                    f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has ended, "
+                    "`snakemake --unlock` and the same command again go on",
+                    file=sys.stderr,
+                )
+        file.truncate(0)
+        file.write(platform.node())
+        file.flush()
+    _taken(file, LOCK_SH)
+    _held[str(folder.absolute())] = file
+
+
+def take_results(results: str | Path) -> None:
+    """Say that this checkout is at work in a results folder; several runs of one checkout may be.
+
+    Snakemake's locks lie in the working directory, so two checkouts do not see each other's. Raises StageError while
+    another checkout is at work there; tells when another one was before.
+    """
+    if flock is None:
+        return
+    path = Path(results) / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+", encoding="utf-8")
+    alone = _taken(file, LOCK_EX)
+    file.seek(0)
+    owner = _owner(file.read())
+    if owner.get("checkout") not in (None, str(ROOT)):
+        if not alone:
+            raise StageError(
+                f"{results}: in use by the checkout {owner['checkout']} (process {owner.get('process')} on "
+                f"{owner.get('host')}); wait for it, or give another folder: --config results=..."
+            )
+        print(
+            f"{results}: last used by the checkout {owner['checkout']}; what other code than this one's made is stale",
+            file=sys.stderr,
+        )
+    if alone:
+        file.truncate(0)
+        json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
+        file.flush()
+    _taken(file, LOCK_SH)
+    _held[str(path.absolute())] = file
+
+
+def _taken(file: IO[str], kind: int) -> bool:
+    """Whether the lock could be taken at once. A file system without locks gives every one."""
+    assert flock is not None
+    try:
+        flock(file, kind | LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _owner(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
