@@ -22,8 +22,11 @@ PROTOCOLS = ["split", "full", "all", "train", "training", "unlabeled", "holdout"
 CLASSES = 3
 
 
-def prepare(folder: Path, splits: dict[str, int]) -> Path:
-    """Images of three classes that differ in brightness of a part of theirs; rows of `unlabeled` have no label."""
+def prepare(folder: Path, splits: dict[str, int], change=None, sources: str | None = None) -> Path:
+    """Images of three classes that differ in brightness of a part of theirs; rows of `unlabeled` have no label.
+
+    `change(images, labels)` may edit both before they are written.
+    """
     generator, count = np.random.default_rng(0), sum(splits.values())
     labels = np.arange(count) % CLASSES
     images = generator.integers(0, 120, (count, 8, 8, 1), dtype=np.uint8)
@@ -31,8 +34,10 @@ def prepare(folder: Path, splits: dict[str, int]) -> Path:
     if "unlabeled" in splits:
         labels[count - splits["unlabeled"] :] = -1
     spec = catalogue.entry("data set", "digits_200") | {"classes": CLASSES, "splits": splits}
-    record = Record("prepare", ("preparation.prepare",), {}, {})
-    write_prepared(folder, "digits_200", spec, images, labels, splits, "made", record)
+    record = Record("prepare", ("preparation.prepare",), {"name": "digits_200"}, {})
+    if change:
+        change(images, labels)
+    write_prepared(folder, "digits_200", spec, images, labels, splits, "made", record, sources=sources)
     return folder
 
 

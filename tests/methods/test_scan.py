@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from methods.blocks.self_label import self_label_loss
 from methods.method import Batch, Context, DataFacts, Watched, build_method
 from methods.scan import consistency, entropy
 from pipeline.recipes import resolve
-from pipeline.record import StageError, write_json
+from pipeline.record import StageError, hashes, write_json
 from training.augmentation import Augment
 from training.feed import Images, Order
 from training.mine import nearest, read_neighbours
@@ -106,16 +107,25 @@ def test_neighbours_do_not_depend_on_blocks(monkeypatch):
     assert torch.equal(nearest(z, 5), whole)
 
 
-def test_neighbours_of_other_data_are_refused_with_both_hashes(tmp_path):
+def test_neighbours_of_other_data_rows_or_content_are_refused(tmp_path):
+    def data(fingerprint, content="c"):
+        return SimpleNamespace(folder="data", card={"record": {"fingerprint": fingerprint, "content": content}})
+
     path, rows = tmp_path / "z2-train.npz", np.arange(5)
     np.savez(path, neighbours=np.zeros((5, 3), np.int32), rows=rows)
-    write_json(path.with_suffix(".json"), {"records": {"mine": {"data": "aaaa", "fingerprint": "ffff"}}})
-    near, fingerprint = read_neighbours(path, rows, "aaaa")
+    own = {"fingerprint": "ffff", "files": hashes(path)}
+    write_json(path.with_suffix(".json"), {"records": {"prepare": data("aaaa").card["record"], "mine": own}})
+    near, fingerprint = read_neighbours(path, rows, data("aaaa"))
     assert (near.shape, fingerprint) == ((5, 3), "ffff")
-    with pytest.raises(StageError, match=r"5 rows of data aaaa, this run uses 5 rows of data bbbb"):
-        read_neighbours(path, rows, "bbbb")
-    with pytest.raises(StageError, match="this run uses 4 rows"):
-        read_neighbours(path, rows[:4], "aaaa")
+    with pytest.raises(StageError, match="was made from data aaaa, data holds bbbb"):
+        read_neighbours(path, rows, data("bbbb"))
+    with pytest.raises(StageError, match="was made from data c, data holds d"):
+        read_neighbours(path, rows, data("aaaa", "d"))
+    with pytest.raises(StageError, match="neighbours of 5 rows, this run uses 4"):
+        read_neighbours(path, rows[:4], data("aaaa"))
+    np.savez(path, neighbours=np.ones((5, 3), np.int32), rows=rows)
+    with pytest.raises(StageError, match=r"z2-train\.npz: sha256"):
+        read_neighbours(path, rows, data("aaaa"))
 
 
 def test_partners_are_drawn_evenly_from_the_lists_and_repeat():

@@ -165,7 +165,7 @@ STAGES += mutants(
     "tests/methods/test_scan.py",
     not_its_own_neighbour=("similarity[torch.arange(len(rows)), rows] = torch.inf", "pass"),
     neighbours_by_length=("z = F.normalize(z.float(), dim=1)", "z = z.float()"),
-    neighbours_of_other_rows=('if record["data"] != data or not np.array_equal(known, rows):', "if False:"),
+    neighbours_of_other_rows=("if not np.array_equal(known, rows):", "if False:"),
 )
 STAGES += mutants(
     "training/seeds.py",

@@ -1,0 +1,110 @@
+"""Two runs in one place, and what a killed one leaves: real processes."""
+
+import json
+import platform
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline import locks
+from pipeline.record import StageError
+from tests.conftest import ROOT
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from pipeline import locks
+locks.ROOT = Path(sys.argv[1])
+locks.take_results(sys.argv[2])
+locks.take_working_directory(sys.argv[3])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a process that is at work for a checkout in the results folder and in a working directory."""
+    running = []
+
+    def one(checkout, folder="work"):
+        words = [sys.executable, "-c", HOLDER, checkout, str(tmp_path / "results"), str(tmp_path / folder)]
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield one
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_a_second_checkout_waits_and_is_told_afterwards(start, tmp_path, capsys):
+    first = start("/home/a")
+    start("/home/a", "other")  # a second run of the same checkout may be
+    with pytest.raises(StageError, match=r"in use by the checkout /home/a \(process \d+ on .*wait for it, or give"):
+        locks.take_results(tmp_path / "results")
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    with pytest.raises(StageError, match="in use by"):  # the second still is
+        locks.take_results(tmp_path / "results")
+
+
+def test_a_dead_checkout_holds_nothing(start, tmp_path, capsys):
+    process = start("/home/a")
+    process.kill()
+    process.wait()
+    locks.take_results(tmp_path / "results")
+    assert "last used by the checkout /home/a" in capsys.readouterr().err
+    locks._held.clear()
+    locks.take_results(tmp_path / "results")
+    assert capsys.readouterr().err == ""
+    assert json.loads((tmp_path / "results" / ".lock").read_text())["checkout"] == str(ROOT)
+
+
+def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(start, tmp_path, capsys):
+    process, locked = start("/home/a"), tmp_path / "work" / "locks"
+    locked.mkdir()
+    (locked / "0.output.lock").write_text("results/table2.csv\n")
+    locks.take_working_directory(tmp_path / "work")
+    assert (locked / "0.output.lock").exists()
+    locks._held.clear()
+    process.kill()
+    process.wait()
+    locks.take_working_directory(tmp_path / "work")
+    assert not locked.exists()
+    assert "the run before was killed: its lock is removed" in capsys.readouterr().err
+    locks._held.clear()
+    locked.mkdir()
+    (locked / "0.output.lock").write_text("results/table2.csv\n")
+    (tmp_path / "work" / "running").write_text("another-host")
+    locks.take_working_directory(tmp_path / "work")
+    assert (locked / "0.output.lock").exists()
+    assert "locked by a run on another-host: once that has ended, `snakemake --unlock`" in capsys.readouterr().err
+
+
+def test_a_stage_ends_with_the_snakemake_that_started_it():
+    code = (
+        "import os, platform, signal, subprocess, sys, time\n"
+        "os.environ['BENCH_MAIN'] = f'{platform.node()}:{os.getpid()}'\n"
+        "stage = 'import time; from pipeline.record import run_stage; run_stage(lambda: time.sleep(60))'\n"
+        "child = subprocess.Popen(['bash', '-c', f'exec {sys.executable} -c \"{stage}\"'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    time.sleep(1.5)
+    state = lambda: subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True)  # noqa: E731
+    assert state().stdout.strip()  # it lives while its parent does
+    parent.kill()
+    parent.wait()
+    limit = time.monotonic() + 10
+    while state().stdout.strip() and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert state().stdout.strip() in ("", "Z")
+    assert platform.node()
