@@ -23,7 +23,7 @@ try:
     plan = Plan(dict(config), workflow.is_main_process)
     if workflow.is_main_process:
         take_working_directory()
-        plan.plan_texts  # a configuration that no plan can be made of is refused here
+        plan.leave_plans()
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
 config.update(plan.config)
@@ -76,6 +76,8 @@ onstart:
 
 
 onsuccess:
+    if workflow.is_main_process:
+        plan.sweep()
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"

@@ -89,6 +89,15 @@ def take_results(results: str | Path) -> None:
     _held[str(path.absolute())] = file
 
 
+def alone(results: str | Path) -> bool:
+    """Whether no other run is at work in a results folder that this process has taken."""
+    file = _held.get(str((Path(results) / ".lock").absolute()))
+    if flock is None or file is None or not _taken(file, LOCK_EX):
+        return False
+    _taken(file, LOCK_SH)
+    return True
+
+
 def _taken(file: IO[str], kind: int) -> bool:
     """Whether the lock could be taken at once. A file system without locks gives every one."""
     assert flock is not None

@@ -20,7 +20,7 @@ from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
-from pipeline.locks import take_results
+from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
 from pipeline.runs import Run, Runs
@@ -173,20 +173,37 @@ class Plan:
         return f"{self.results}/.plan/{found}.json"
 
     def made(self, plan: str) -> str:
-        """Where `begin` leaves a plan for the rule that puts it into the results folder."""
+        """Where a plan lies for the rule that puts it into the results folder."""
         return f".snakemake/plans/{plan}.json"
 
+    def leave_plans(self) -> None:
+        """Write the plans where `made` says: among Snakemake's own notes, the one place that a dry run may write to.
+
+        Only a file that is newer than a table makes Snakemake look again where it has lost its notes.
+        """
+        for plan, text in self.plan_texts.items():
+            if not Path(self.made(plan)).is_file():
+                with whole(self.made(plan), "w") as file:
+                    file.write(text)
+
     def begin(self) -> None:
-        """What the main process does once it has Snakemake's locks and before the first job: nothing is written sooner.
+        """What the main process does once it has Snakemake's locks and before the first job: it writes to the results
+        folder no sooner.
 
         Raises StageError while another checkout is at work in the results folder.
         """
         take_results(self.results)
         self.sources.files.save()
-        for plan, text in self.plan_texts.items():
-            if not Path(self.made(plan)).is_file():
-                with whole(self.made(plan), "w") as file:
-                    file.write(text)
+
+    def sweep(self) -> None:
+        """Remove the plans of runs that have ended. One that stayed would be older than the table, and so hide from a
+        later run that asks for it again that the table is of another.
+        """
+        if alone(self.results):
+            for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
+                for path in folder.glob("*.json"):
+                    if path.stem not in self.plan_texts and path.stem.rpartition("-")[0] in {*self.tables, "suite"}:
+                        path.unlink(missing_ok=True)
 
     def write_plan(self, name: str) -> str:
         """Put a plan into the results folder without a job, and return its path."""

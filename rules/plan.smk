@@ -1,5 +1,7 @@
 # What a table, or the tracker, must find, under the name of its content: two runs with other plans never share a file.
 rule write_plan:
+    input:
+        lambda w: plan.made(w.plan),
     output:
         f"{RESULTS}/.plan/{{plan}}.json",
     log:
@@ -10,7 +12,5 @@ rule write_plan:
     resources:
         mem_mb=100,
         runtime=1,
-    params:
-        made=lambda w: plan.made(w.plan),
     shell:
-        "cp {params.made:q} {output:q} > {log:q} 2>&1"
+        "cp {input:q} {output:q} > {log:q} 2>&1"

@@ -58,6 +58,11 @@ class Project:
             sys.executable, "-m", "snakemake", *words, "--cores", "2", "--configfile", SMOKE, env=env, timeout=timeout
         )
 
+    def plan(self, name: str) -> Path:
+        """The newest plan of a table of the smoke suite, or of the suite itself."""
+        plans = self.root.glob(f"results/smoke/.plan/{name}-*.json")
+        return max(plans, key=lambda path: path.stat().st_mtime_ns)
+
     def stage(self, module: str, *words: str, env: dict[str, str] | None = None, timeout: int = 120):
         return self.run(sys.executable, "-m", module, *words, env=env, timeout=timeout)
 

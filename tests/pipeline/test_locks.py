@@ -45,6 +45,7 @@ def start(tmp_path):
 
 def test_a_second_checkout_waits_and_is_told_afterwards(start, tmp_path, capsys):
     first = start("/home/a")
+    assert not locks.alone(tmp_path / "results")  # it is not taken by this process
     start("/home/a", "other")  # a second run of the same checkout may be
     with pytest.raises(StageError, match=r"in use by the checkout /home/a \(process \d+ on .*wait for it, or give"):
         locks.take_results(tmp_path / "results")
@@ -64,6 +65,9 @@ def test_a_dead_checkout_holds_nothing(start, tmp_path, capsys):
     locks.take_results(tmp_path / "results")
     assert capsys.readouterr().err == ""
     assert json.loads((tmp_path / "results" / ".lock").read_text())["checkout"] == str(ROOT)
+    assert locks.alone(tmp_path / "results")
+    start(str(ROOT))
+    assert not locks.alone(tmp_path / "results")
 
 
 def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(start, tmp_path, capsys):

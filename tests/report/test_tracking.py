@@ -6,13 +6,10 @@ import sqlite3
 
 import pytest
 
-SUITE = "results/smoke/.plan/suite.json"
-
 
 def track(smoke, *more, env=None):
-    return smoke.stage(
-        "report.track", "--plan", SUITE, "--out", "results/smoke/mlflow.json", *more, env=env, timeout=200
-    )
+    words = ("--plan", str(smoke.plan("suite")), "--out", "results/smoke/mlflow.json", *more)
+    return smoke.stage("report.track", *words, env=env, timeout=200)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +26,7 @@ def runs(client):
 
 
 def test_the_main_command_mirrored_everything(smoke, client):
-    plan = json.loads((smoke.root / SUITE).read_text())
+    plan = json.loads(smoke.plan("suite").read_text())
     found = runs(client)
     assert len(found) == len(plan["runs"]) + 1  # and one for the suite's tables
     mixem = found["digits_200/full/mixem/seed0"]
