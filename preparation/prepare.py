@@ -24,8 +24,9 @@ def main() -> None:
     record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs={})
     raw = read(spec, Path(arguments.data_root) if arguments.data_root else None, arguments.download)
     card = write_prepared(
-        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root
-    )
+        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,
+        raw.class_names,
+    )  # fmt: skip
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 
 

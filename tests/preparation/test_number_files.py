@@ -33,7 +33,7 @@ def test_own_vectors_in_every_form(tmp_path):
         assert raw.images.shape == (4, 1, 3, 1)
         np.testing.assert_allclose(raw.images.reshape(4, 3), 2 * X, rtol=1e-6)
         assert raw.labels.tolist() == [0, 1, 0, 1]  # labels become 0, 1, ...
-        assert [float(label) for label in raw.notes["labels"]] == [5, 9]
+        assert raw.class_names == ["5", "9"]
 
 
 def test_wrong_vectors_are_named(tmp_path):
@@ -46,10 +46,10 @@ def test_wrong_vectors_are_named(tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.csv: not found; put the official file of Own there"):
         read(vectors(tmp_path, files={"train": "nowhere.csv"}), tmp_path, False)
     (tmp_path / "bad.csv").write_text("1,2,3,0\n1,2,0\n")
-    with pytest.raises(DataError, match=r"lines of \[3, 4\] numbers found"):
+    with pytest.raises(DataError, match=r"bad.csv: line 2 has 3 values, line 1 has 4; all lines must"):
         read(vectors(tmp_path, files={"train": "bad.csv"}), tmp_path, False)
     (tmp_path / "bad.csv").write_text("1,x,3,0\n")
-    with pytest.raises(DataError, match="not a table of numbers"):
+    with pytest.raises(DataError, match=r"bad.csv: line 1: 'x' is no number"):
         read(vectors(tmp_path, files={"train": "bad.csv"}), tmp_path, False)
     with pytest.raises(DataError, match="set BENCH_DATA_ROOT"):
         read(vectors(tmp_path), None, False)
@@ -92,7 +92,7 @@ def test_reuters_in_decs_file_and_from_rcv1(tmp_path):
     import scipy.sparse
     from sklearn.utils import Bunch
 
-    from preparation.readers import reuters_10k
+    from preparation.number_files import reuters_10k
 
     data = np.random.default_rng(0).random((8, 4))
     np.save(tmp_path / "r.npy", {"data": data, "label": np.arange(8) % 4}, allow_pickle=True)

@@ -40,7 +40,7 @@ class Made:
             images, root = np.array([f"{number}.png" for number in range(20)]), str(folder)
             for name, values in zip(images, pixels, strict=True):
                 Image.fromarray(values).save(folder / name)
-            self.clean = torch.cat([centre_crop(decode(folder / images[row]), SIDE) for row in USED]) / 255
+            self.clean = torch.cat([centre_crop(decode(folder / images[row]), (SIDE, SIDE)) for row in USED]) / 255
         data = Prepared(folder, {"root": root, "shape": [SIDE, SIDE, 3], "name": "made"}, images, self.labels)
         self.feed = training_feed(data, USED, self.labels[USED], torch.device("cpu"))
         assert isinstance(self.feed, Images if kind == "memory" else Files)

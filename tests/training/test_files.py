@@ -105,7 +105,7 @@ def test_a_view_is_the_crop_that_was_decoded_and_is_not_cropped_again(prepared, 
     crop = {"scale": [0.3, 0.3], "ratio": [1, 1]}
     feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
     augment = Augment({"crop": crop, **pair}, SPEC["normalisation"])
-    decoder = _Decoder(prepared.root, feed.paths, 32, crop, 2, 5, 1)
+    decoder = _Decoder(prepared.root, feed.paths, (32, 32, 3), crop, 2, 5, 1)
     for _, batch in feed.epoch(Order(12, 4, True, seed=5), 1, 0, augment, 2):
         decoded = torch.stack([decoder[row] for row in batch.index.tolist()])
         for view, cropped in zip(batch.views, decoded.unbind(1), strict=True):
@@ -132,10 +132,10 @@ def test_clean_images_are_centre_crops(prepared):
     feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
     clean = torch.cat(list(feed.clean(torch.tensor([3, 0]), Augment({}, SPEC["normalisation"]), 1)))
     image = decode(prepared.root / str(prepared.images[3]))
-    torch.testing.assert_close(clean[0], (centre_crop(image, 32)[0] / 255 - 0.5) / 0.25)
+    torch.testing.assert_close(clean[0], (centre_crop(image, (32, 32))[0] / 255 - 0.5) / 0.25)
     smooth = (torch.linspace(0, 255, 64)[:, None] * torch.linspace(0.2, 1, 80)[None, :]).byte().expand(3, -1, -1)
     theirs = tv.center_crop(tv.resize(smooth, [37], antialias=True), [32, 32]).float()
-    assert (centre_crop(smooth, 32)[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
+    assert (centre_crop(smooth, (32, 32))[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
 
 
 def test_a_broken_file_is_named(prepared):
