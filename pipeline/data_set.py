@@ -62,7 +62,7 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
 
 
 def check_below(path: str, where: str) -> None:
-    """Raise ConfigError for a path that leaves the folder it is to lie in: data come from below their root alone."""
+    """Raise ConfigError for a path that leaves the data root: what a configuration names lies below it."""
     parts = PurePath(path).parts
     if PurePath(path).is_absolute() or ".." in parts or path.startswith("~"):
         raise ConfigError(

@@ -27,7 +27,7 @@ def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         try:
             found = make_dataset(str(folder), numbers, IMG_EXTENSIONS)
         except (OSError, RecursionError) as problem:  # a class without files among them
-            raise DataError(f"{folder}: {problem}") from None
+            raise DataError(f"{folder}: {problem}; put the files of the class there") from None
         found = sorted(found, key=lambda pair: (pair[1], pair[0]))
         for path, _ in found:
             check_image(Path(path))

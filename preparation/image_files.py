@@ -10,7 +10,7 @@ import numpy as np
 
 from preparation.prepared import DataError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow to import, and images in memory do without
     from PIL.Image import Image
 
 EIGHT_BITS = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "LA", "La", "PA", "RGBA", "RGBa")
@@ -51,8 +51,10 @@ def read_image(path: Path, channels: int = 3) -> np.ndarray:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator["Image"]:
     """The opened file, its header checked; whatever a decoder raises becomes one line with the cure."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
+    # A picture of a size that only an attack would have is no OSError.
+    damaged = (OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, struct.error)
     try:
         with Image.open(path) as image:
             # A phone's MPO holds the photograph and then its previews.
@@ -67,5 +69,8 @@ def _opened(path: Path) -> Iterator["Image"]:
                     "store 8 or 16 bits a channel"
                 )
             yield image
-    except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as problem:
-        raise DataError(f"{path}: cannot be decoded ({problem}); replace the file and prepare the data again") from None
+    except (*damaged, Image.DecompressionBombError) as problem:
+        if path.is_symlink() and not path.exists():
+            raise DataError(f"{path}: a link to what does not exist; mend or delete it") from None
+        reason = "of no known format" if isinstance(problem, UnidentifiedImageError) else problem
+        raise DataError(f"{path}: cannot be decoded ({reason}); replace the file and prepare the data again") from None

@@ -33,8 +33,8 @@ def checked(labels: Any, path: Any, lines: Sequence[int] | None = None) -> np.nd
         row = int(np.flatnonzero(bad)[0])
         place = f"line {lines[row]}" if lines is not None else f"row {row} (counted from 0)"
         raise DataError(
-            f"{path}: label {labels[row].item()!r} in {place}, one of {int(bad.sum())} such labels; whole numbers from "
-            "0 or text expected, and -1 where an image has no label"
+            f"{path}: label {labels[row].item()!r} in {place}, {int(bad.sum())} such in all; whole numbers from 0 or "
+            "text expected, and -1 where a row has no label"
         )
     return labels if kind == "U" else labels.astype(np.int64)
 

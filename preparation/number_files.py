@@ -15,6 +15,11 @@ from preparation.labels import checked, numbered
 from preparation.prepared import DataError, Raw
 from preparation.text_tables import Table, read_table
 
+# What numpy, zipfile, gzip and (REUTERS alone) pickle raise for a file that is damaged or of another kind.
+DAMAGED = (
+    OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    UnpicklingError, ImportError, AttributeError, LookupError, TypeError,
+)  # fmt: skip
 # Bytes that reach no further are hardly pixels of 0..255: digits of 0..16, or masks of 0 and 1.
 DARK = 128
 
@@ -67,7 +72,13 @@ def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
             return Table(data * np.sqrt(data.shape[1]), checked(labels, path))
         from sklearn.datasets import fetch_rcv1
 
-        return Table(*reuters_10k(fetch_rcv1(data_home=path.parent), spec["shape"][1], spec["splits"]["train"]))
+        try:
+            rcv1 = fetch_rcv1(data_home=path.parent)
+        except OSError as problem:
+            raise DataError(
+                f"{path}: not found, and RCV1 cannot be downloaded instead ({problem}); put the file there"
+            ) from None
+        return Table(*reuters_10k(rcv1, spec["shape"][1], spec["splits"]["train"]))
 
     return _of_files(spec, root, load, optional=download)
 
@@ -141,8 +152,7 @@ def _reading(path: Path) -> Iterator[None]:
     """What a damaged file raises, in whatever library, becomes one line with the cure."""
     try:
         yield
-    except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error,
-            UnpicklingError) as problem:  # fmt: skip
+    except DAMAGED as problem:
         if "Object arrays" in str(problem):
             raise DataError(
                 f"{path}: holds Python objects, which are never loaded since loading them can run code; store numbers "

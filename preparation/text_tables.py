@@ -51,11 +51,13 @@ def _rows(path: Path, lines: list[str], separator: str | None) -> list[Row]:
     """Lines that hold something, split into cells; text may stand in quotes."""
     if separator is None:
         return [(number, line.split()) for number, line in enumerate(lines, 1) if line.strip()]
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    reader, rows, begun = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True), [], 1
     try:
-        rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+        for cells in reader:
+            rows.append((begun, [cell.strip() for cell in cells]))
+            begun = reader.line_num + 1
     except csv.Error as problem:
-        raise DataError(f"{path}: line {reader.line_num}: {problem}; mend its quotes") from None
+        raise DataError(f"{path}: line {begun}: {problem}; mend its quotes") from None
     return [(line, cells) for line, cells in rows if cells not in ([], [""])]
 
 

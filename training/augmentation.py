@@ -143,8 +143,8 @@ def sample_crop(count: int, settings: Settings, shape: tuple, generator: Generat
     if none.any():
         whole = width / height
         bounded = min(max(whole, least), most)
-        w[none] = width if whole <= bounded else round(height * bounded)
-        h[none] = height if whole >= bounded else round(width / bounded)
+        w[none] = width if whole <= bounded else max(1, round(height * bounded))
+        h[none] = height if whole >= bounded else max(1, round(width / bounded))
     where = torch.rand(count, 2, generator=generator)
     top = (where[:, 0] * (height - h + 1)).floor()
     left = (where[:, 1] * (width - w + 1)).floor()

@@ -223,6 +223,7 @@ def centre_crop(image: Tensor, size: tuple[int, int]) -> Tensor:
     kept = min(height, width / aspect) * 224 / 256
     box = {"top": (height - kept) / 2, "left": (width - kept * aspect) / 2, "height": kept, "width": kept * aspect}
     given = {name: torch.tensor([value]).round() for name, value in box.items()}
+    given |= {name: given[name].clamp(min=1) for name in ("height", "width")}  # of a thread-like image too
     return (pixels.resized_crop(image[None], size=size, **given) * 255).round_().clamp_(0, 255).byte()
 
 
