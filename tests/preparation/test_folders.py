@@ -1,10 +1,14 @@
 """Folders of image files: one list of classes for all splits, differences refused by name."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from pipeline.record import Record
+from preparation.prepare import main
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 
@@ -39,6 +43,14 @@ def test_a_label_means_the_same_class_in_every_split_and_the_card_says_which(tmp
         assert path.split("/")[1] == data.card["class_names"][label]
     assert data.card["notes"]["orientation"].startswith("as the EXIF tag says")
     assert data.card["notes"]["transparency"] == "shown on white"
+
+
+def test_the_stage_writes_the_names_of_the_classes(tmp_path, monkeypatch):
+    spec = {"name": "made", "family": "cifar", **lay(tmp_path, train="cab", test="bca")}
+    words = ["--dataset", json.dumps(spec), "--data-root", str(tmp_path), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["prepare", *words])
+    main()
+    assert open_prepared(tmp_path / "out").card["class_names"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,14 @@ def test_there_are_as_many_views_as_asked_and_each_is_another(made, augment, vie
             assert (changed > 1e-3).all()  # of every image, not of some
 
 
+def test_views_of_oblong_images_in_memory_are_as_oblong():
+    pixels = np.random.default_rng(0).integers(0, 256, (ROWS, 8, 24, 3), dtype=np.uint8)
+    feed, order = Images(pixels, None, torch.device("cpu")), Order(ROWS, 4, True, seed=5)
+    for augment in AUGMENTATIONS.values():
+        for _, batch in feed.epoch(order, 0, 0, Augment(augment, PLAIN), 2, True):
+            assert [x.shape for x in (*batch.views, batch.clean)] == [(4, 3, 8, 24)] * 3
+
+
 def test_without_views_the_clean_image_is_the_one_view(made):
     for batch in made.epoch(Augment(AUGMENTATIONS["crop"], PLAIN), views=0).values():
         assert len(batch.views) == 1
