@@ -94,7 +94,7 @@ def test_names_that_results_could_not_be_found_under_are_refused(own):
 
 
 def test_a_list_of_labelled_files_lies_below_the_data_root():
-    with pytest.raises(ConfigError, match="labels.list: '../list.txt' leaves the data root"):
+    with pytest.raises(ConfigError, match=r"labels\.list: '\.\./list\.txt' leaves the data root"):
         recipes.resolve("supervised", "digits", {"*": {"labels": {"list": "../list.txt"}}})
     assert recipes.resolve("supervised", "digits", {"*": {"labels": {"list": "a/list.txt"}}})
 

@@ -207,7 +207,7 @@ def test_oblong_crops_are_not_stretched(monkeypatch):
     assert found[-1] == pytest.approx(3 * 73.6, abs=3)
     tall = centre_crop(ramp, (40, 20))[0, 0, 0].float()
     assert (tall[-1] - tall[0]) / 3 == pytest.approx(17.5, abs=1.5)
-    for size in ((24, 48), (48, 12)):
+    for size in ((12, 48), (48, 12)):
         for shape in ((3, 1, 500), (3, 500, 1)):
             assert centre_crop(torch.full(shape, 100, dtype=torch.uint8), size).eq(100).all()
             box = sample_crop(50, {"scale": [0.2, 1], "ratio": [0.75, 1.33], "size": size}, shape, torch.Generator())
