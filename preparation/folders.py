@@ -26,7 +26,7 @@ def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     for split, folder in folders.items():
         try:
             found = make_dataset(str(folder), numbers, IMG_EXTENSIONS)
-        except (OSError, RecursionError) as problem:  # a class without files among them
+        except FileNotFoundError as problem:  # a class without files among them
             raise DataError(f"{folder}: {problem}; put the files of the class there") from None
         found = sorted(found, key=lambda pair: (pair[1], pair[0]))
         for path, _ in found:
@@ -64,10 +64,7 @@ def _classes(spec: Mapping[str, Any], root: Path, base: Path, folders: Mapping[s
 def _class_folders(folder: Path, base: Path) -> set[str]:
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected {{split}}/{{class}}/files under {base}")
-    try:
-        entries = list(folder.iterdir())
-    except OSError as problem:
-        raise DataError(f"{folder}: cannot be listed ({problem.strerror}); give the right to read it") from None
+    entries = list(folder.iterdir())
     for entry in entries:
         if entry.is_symlink() and not entry.exists():
             raise DataError(f"{entry}: a link to what does not exist; mend or delete it")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from preparation.prepared import DataError
+from preparation.prepared import RIGHTS, DataError
 
 if TYPE_CHECKING:  # slow to import, and images in memory do without
     from PIL.Image import Image
@@ -69,6 +69,8 @@ def _opened(path: Path) -> Iterator["Image"]:
                     "store 8 or 16 bits a channel"
                 )
             yield image
+    except PermissionError as problem:
+        raise DataError(f"{path}: {problem.strerror}; {RIGHTS}") from None
     except (*damaged, Image.DecompressionBombError) as problem:
         if path.is_symlink() and not path.exists():
             raise DataError(f"{path}: a link to what does not exist; mend or delete it") from None

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.data_set import are_vectors
 from preparation.labels import checked, numbered
-from preparation.prepared import DataError, Raw
+from preparation.prepared import RIGHTS, DataError, Raw
 from preparation.text_tables import Table, read_table
 
 # What numpy, zipfile, gzip and (REUTERS alone) pickle raise for a file that is damaged or of another kind.
@@ -152,6 +152,8 @@ def _reading(path: Path) -> Iterator[None]:
     """What a damaged file raises, in whatever library, becomes one line with the cure."""
     try:
         yield
+    except PermissionError as problem:
+        raise DataError(f"{path}: {problem.strerror}; {RIGHTS}") from None
     except DAMAGED as problem:
         if "Object arrays" in str(problem):
             raise DataError(

@@ -17,6 +17,8 @@ import numpy as np
 from pipeline.data_set import are_vectors
 from pipeline.record import Record, StageError, read_json, whole, write_json
 
+RIGHTS = "see that the disk is there and that you have the right to read it (chmod u+r)"
+
 
 class DataError(StageError):
     """A data file that is missing, damaged or not what its description says."""

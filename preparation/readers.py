@@ -10,7 +10,7 @@ import numpy as np
 
 from preparation.folders import read_folder
 from preparation.number_files import read_csv, read_jf, read_reuters, read_vectors
-from preparation.prepared import DataError, Raw
+from preparation.prepared import RIGHTS, DataError, Raw
 from preparation.voc import read_voc
 
 DIGITS_SPLIT_SEED = 0
@@ -31,7 +31,10 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
             f"data set {spec['title']!r} (source {spec['source']}) needs a folder for its files: "
             "set BENCH_DATA_ROOT, or data_root in the configuration"
         )
-    raw = READERS[spec["source"]](spec | {"splits": official or splits}, root, download)
+    try:
+        raw = READERS[spec["source"]](spec | {"splits": official or splits}, root, download)
+    except OSError as problem:  # of the folders on the way; readers name their files
+        raise DataError(f"{problem.filename or root}: {problem.strerror or problem}; {RIGHTS}") from None
     if official:
         raw = raw._replace(splits=splits, notes=raw.notes | {"split": "the official rows cut anew"})
     return _subset(raw, spec["subset"]) if "subset" in spec else raw

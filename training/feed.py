@@ -151,6 +151,15 @@ class Files:
         except StageError as problem:
             # A worker's error comes with the worker's traceback before it.
             raise StageError(str(problem).rpartition(f"{type(problem).__name__}: ")[2].strip()) from None
+        except (RuntimeError, OSError) as problem:
+            lost = ("shared memory", "shm", "worker (pid", "No space left", "Too many open files")
+            if not any(words in str(problem) for words in lost):
+                raise
+            cause = str(problem).strip().splitlines()[-1]
+            raise StageError(
+                f"{self.root}: a worker that decodes images was lost ({cause}); enlarge /dev/shm (docker: --shm-size), "
+                "raise the limits of memory and of open files, or set BENCH_WORKERS=0"
+            ) from None
 
     def epoch(
         self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False

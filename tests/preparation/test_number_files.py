@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline import catalogue
 from preparation.prepared import DataError
@@ -168,3 +169,22 @@ def test_pickles_are_loaded_from_the_official_file_of_reuters_alone(tmp_path):
     (tmp_path / "r.npy").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"r\.npy: cannot be read as a \.npy file"):
         read(catalogue.entry("data set", "reuters10k") | own, tmp_path, False)
+
+
+@pytest.mark.parametrize("broken", ["numpy.load", "pathlib.Path.is_file", "PIL.Image.open", "os.listdir"])
+def test_what_may_not_be_read_is_named_with_the_cure(tmp_path, monkeypatch, broken):
+    """Whoever runs tests as root may read everything: the right is taken away by hand."""
+    np.savez(tmp_path / "x.npz", x=X, y=Y)
+    spec, name = vectors(), "x.npz"
+    if broken in ("PIL.Image.open", "os.listdir"):
+        (tmp_path / "own" / "train" / "a").mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / "own" / "train" / "a" / "x.png")
+        spec |= {"source": "folder", "folder": "own", "shape": [4, 4, 3], "splits": {"train": 1}, "classes": 1}
+        name = "train/a/x.png" if broken == "PIL.Image.open" else "own/train"
+
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(broken, refuse)
+    with pytest.raises(DataError, match=rf"/{name}: Permission denied; see that .* you have the right to read it"):
+        read(spec, tmp_path, False)

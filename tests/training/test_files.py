@@ -1,11 +1,14 @@
 """Image files in ImageNet's layout: listed, decoded in workers, augmented as images in memory are."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
+import training.feed
 from pipeline.record import Record, StageError
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
@@ -157,6 +160,21 @@ def test_a_broken_file_is_named_in_one_line(prepared, workers, monkeypatch):
             StageError, match=r"^/\S*2\.JPEG: cannot be decoded \(of no known format\); replace .*again$"
         ):
             read_all()
+
+
+@pytest.mark.parametrize("lost", ["exit", "files", "memory"])
+def test_a_lost_worker_is_one_line_with_the_cure(prepared, lost, monkeypatch):
+    def decode(*_):
+        if lost == "exit":
+            os._exit(1)
+        raise OSError(24, "Too many open files") if lost == "files" else RuntimeError("unable to mmap <shm>:\nno space")
+
+    monkeypatch.setattr(training.feed, "decode", decode)
+    monkeypatch.setenv("BENCH_WORKERS", "1")
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    with pytest.raises(StageError, match=r"a worker that decodes images was lost \(.*\); enlarge /dev/shm") as caught:
+        list(feed.clean(torch.arange(12), Augment({}, SPEC["normalisation"])))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(32, 32, 1), (24, 48, 3), (48, 24, 1)])
