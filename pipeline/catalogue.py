@@ -15,6 +15,7 @@ import jsonschema
 import yaml
 
 from pipeline import wings
+from pipeline.data_set import check_data_set, check_name
 from pipeline.naming import ConfigError, require, suggestion
 from pipeline.row_groups import expand
 
@@ -32,6 +33,7 @@ KINDS = {
     "probe": ("probes.yaml", "probe"),
     "metric": ("metrics.yaml", "metric"),
 }
+IN_PATHS = ("data set", "protocol", "assigner", "figure")  # kinds whose names are parts of paths of results
 
 
 def names(kind: str) -> list[str]:
@@ -50,6 +52,8 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         found, where = read_yaml(place)[name], f"{_short(place)}, {name}"
     else:
         found, where = read_yaml(place / f"{name}.yaml"), _short(place / f"{name}.yaml")
+    if kind in IN_PATHS:
+        check_name(kind, name, where)
     return _checked(kind, found, where)
 
 
@@ -64,6 +68,8 @@ def _valid(kind: str, text: str, where: str) -> str:
     found = json.loads(text)
     check(found, KINDS[kind][1], where)
     wings.check_entry(kind, found, where)
+    if kind == "data set":
+        check_data_set(found, where)
     if kind == "table":
         found = {**found, "rows": expand(found["rows"])}
         check(found, KINDS[kind][1], where)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
+from pipeline.data_set import OF_FILES, are_vectors
 from pipeline.naming import ConfigError, require
 from pipeline.runs import Run
 
@@ -83,8 +84,36 @@ def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], pro
         count = spec["classes"] if clusters == "classes" else clusters
         if count > fit:
             raise ConfigError(f"assigner {name!r} {here}: K={count} clusters, but it is fitted on N={fit} rows")
+    _check_inputs(run, recipe, spec)
     if spec.get("multilabel"):
         _check_several_labels(run, recipe, assigners, probes)
+
+
+def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+    """Network and augmentation suit what the rows are: vectors, images in memory or image files."""
+    here, backbone = f"recipe {run.recipe!r} on data set {run.dataset!r}", recipe["network"]["backbone"]
+    if are_vectors(spec["shape"]):
+        if backbone not in ("mlp", "none"):
+            raise ConfigError(
+                f"{here}: vectors of shape {spec['shape']}, but {backbone} sees images; set `family: vectors` in "
+                f"config/datasets/{run.dataset}.yaml, or the backbone mlp in the recipe"
+            )
+        if recipe["augmentation"]:
+            raise ConfigError(
+                f"{here}: vectors of shape {spec['shape']}, but augmentation {next(iter(recipe['augmentation']))!r} is "
+                "for images; set `augmentation: none`"
+            )
+    elif spec["source"] in OF_FILES:
+        if backbone == "mlp":
+            raise ConfigError(
+                f"{here}: photographs of shape {spec['shape']}, but {backbone} is for vectors and small images; set a "
+                f"family of photographs in config/datasets/{run.dataset}.yaml, or another backbone in the recipe"
+            )
+        if "size" in recipe["augmentation"].get("crop", {}):
+            raise ConfigError(
+                f"{here}: augmentation.crop.size: image files are cut to the shape of the data set, {spec['shape']}; "
+                "leave the key out"
+            )
 
 
 def _rows(spec: Mapping[str, Any], run: Run, splits: list[str], use: str) -> int:

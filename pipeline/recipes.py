@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import catalogue
+from pipeline.data_set import check_below
 from pipeline.layers import Layer, layers, merge
 from pipeline.naming import ConfigError, require
 from pipeline.signatures import Signature, check_settings, read_signature
@@ -61,6 +62,8 @@ def _check(recipe: dict[str, Any], where: str) -> None:
     catalogue.check(recipe, "recipe", where)
     catalogue.check(recipe["augmentation"], "augmentation", f"{where}: augmentation")
     _check_method(recipe, where)
+    if path := recipe.get("labels", {}).get("list"):
+        check_below(path, f"{where}: labels.list")
 
 
 def _network(

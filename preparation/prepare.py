@@ -37,8 +37,9 @@ def main() -> None:
     if found == MISSING:  # downloaded just now
         found = DataFiles(arguments.data_root).hash(spec)
     card = write_prepared(
-        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root, found
-    )
+        arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,
+        raw.class_names, found,
+    )  # fmt: skip
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 
 

@@ -2,7 +2,8 @@
 
 images.npy   uint8 [N, H, W, C], or float32 in 0..1 or vectors [N, 1, d, 1]; rows grouped by split
 labels.npy   int64 [N]; -1 stands for "no label"; or [N, C] of 1 (present), 0 (difficult), -1 (absent)
-card.json    name, source, classes, splits as row ranges, counts per class, normalisation, sha256 of both arrays
+card.json    name, source, classes and their names, splits as row ranges, counts per class, normalisation, sha256 of
+             both arrays
 """
 
 import functools
@@ -13,8 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.data_set import are_vectors
 from pipeline.provenance import fingerprint
 from pipeline.record import Damaged, Record, StageError, read_json, sha256, whole, write_json
+
+RIGHTS = "see that the disk is there and that you have the right to read it (chmod u+r)"
 
 
 class DataError(StageError):
@@ -32,6 +36,7 @@ class Raw(NamedTuple):
     source: str
     notes: dict[str, Any]
     root: str | None = None  # images are then paths below it
+    class_names: list[str] | None = None  # where the source has names: of class 0, 1, ...
 
 
 @dataclass(frozen=True)
@@ -85,26 +90,28 @@ def write_prepared(
     record: Record,
     notes: Mapping[str, Any] | None = None,
     root: str | None = None,
+    class_names: Sequence[str] | None = None,
     sources: str | None = None,
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
     `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N]
-    (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes.
+    (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes, and
+    `class_names` the names of the classes 0..C-1 for the card.
     `sources`: hash of the files that all came from (pipeline/data_files.py), of which paths alone say nothing.
     Raises DataError for arrays that are not what the spec says.
     """
-    images, labels = np.ascontiguousarray(images), np.asarray(labels, dtype=np.int64)
+    images, labels = np.ascontiguousarray(images), np.asarray(labels)
     _check_images(name, spec, images, root)
     if dict(splits) != dict(spec["splits"]):
         raise DataError(f"{name}: splits {dict(splits)} found, config/datasets/{name}.yaml says {dict(spec['splits'])}")
     if not len(images) == len(labels) == sum(splits.values()):
         raise DataError(f"{name}: {len(images)} images, {len(labels)} labels, {sum(splits.values())} rows in splits")
-    _check_labels(name, spec, labels)
     ranges, start = {}, 0
     for split, size in splits.items():
         ranges[split] = [start, start + size]
         start += size
+    labels = _checked_labels(name, spec, labels, ranges, class_names)
     folder = Path(folder)
     for file, array in (("images.npy", images), ("labels.npy", labels)):
         with whole(folder / file) as handle:
@@ -114,6 +121,7 @@ def write_prepared(
         "name": name,
         "source": source,
         "classes": spec["classes"],
+        "class_names": None if class_names is None else list(class_names),
         "shape": list(spec["shape"]),
         "root": root,
         "splits": ranges,
@@ -128,31 +136,76 @@ def write_prepared(
 
 
 def _check_images(name: str, spec: Mapping[str, Any], images: np.ndarray, root: str | None) -> None:
-    """Type, finiteness and shape of images [N, H, W, C]; paths of files are looked at when they are decoded."""
-    if root is None and (images.dtype not in (np.uint8, np.float32) or images.ndim != 4):
+    """Type, shape, finiteness and range of images [N, H, W, C]; files are looked at where they are read."""
+    if root is not None:
+        return
+    if images.dtype not in (np.uint8, np.float32) or images.ndim != 4:
         raise DataError(
             f"{name}: images must be uint8 or float32 [N, H, W, C], found {images.dtype} {list(images.shape)}"
         )
-    if images.dtype == np.float32 and not np.isfinite(images).all():
-        raise DataError(f"{name}: NaN or infinity in {int((~np.isfinite(images)).any((1, 2, 3)).sum())} rows")
-    if root is None and list(images.shape[1:]) != list(spec["shape"]):
+    if list(images.shape[1:]) != list(spec["shape"]):
         raise DataError(
             f"{name}: images of shape {list(images.shape[1:])} found, config/datasets/{name}.yaml says {spec['shape']}"
         )
-
-
-def _check_labels(name: str, spec: Mapping[str, Any], labels: np.ndarray) -> None:
-    """Labels [N] of exactly the classes 0..C-1 (and -1 for none), or with several labels an image [N, C]."""
-    several = bool(spec.get("multilabel"))
-    if labels.ndim != 1 + several or (several and labels.shape[1] != spec["classes"]):
-        wanted = f"[N, {spec['classes']}]" if several else "[N]"
-        raise DataError(f"{name}: labels of shape {list(labels.shape)} found, {wanted} expected")
-    found = np.flatnonzero((labels == 1).any(0)) if several else np.unique(labels[labels >= 0])
-    if len(found) != spec["classes"] or (len(found) and (found[0], found[-1]) != (0, spec["classes"] - 1)):
+    if images.dtype == np.uint8:
+        return
+    bad = np.flatnonzero(~np.isfinite(images).all((1, 2, 3)))
+    if len(bad):
         raise DataError(
-            f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{spec['classes'] - 1}; "
+            f"{name}: NaN or infinity in {len(bad)} rows, first in row {bad[0]} (counted from 0); fill in or leave out "
+            "what is missing"
+        )
+    # A scale of 0.00392157 ends a little above 1; anything more would be cut off by the first operation on colours.
+    if not are_vectors(spec["shape"]) and len(images) and (images.min() < 0 or images.max() > 1 + 1e-4):
+        raise DataError(
+            f"{name}: pixels of {images.min():.6g}..{images.max():.6g} found, but images of float32 are in 0..1; set "
+            f"`scale` in config/datasets/{name}.yaml ({1 / 255:.8f} for pixels of 0..255), which multiplies them, or "
+            "store them in 0..1"
+        )
+
+
+def _checked_labels(
+    name: str,
+    spec: Mapping[str, Any],
+    labels: np.ndarray,
+    ranges: Mapping[str, Sequence[int]],
+    class_names: Sequence[str] | None,
+) -> np.ndarray:
+    """int64 labels [N] of exactly the classes 0..C-1 (and -1 in split `unlabeled`), or with several an image [N, C]."""
+    several, classes = bool(spec.get("multilabel")), spec["classes"]
+    if labels.ndim != 1 + several or (several and labels.shape[1] != classes):
+        wanted = f"[N, {classes}]" if several else "[N]"
+        raise DataError(f"{name}: labels of shape {list(labels.shape)} found, {wanted} expected")
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"{name}: labels of type {labels.dtype} found, whole numbers expected")
+    labels = labels.astype(np.int64)
+    wrong = np.flatnonzero(((labels < -1) | (several & (labels > 1))).reshape(len(labels), -1).any(1))
+    if len(wrong):
+        raise DataError(
+            f"{name}: label {labels[wrong[0]].tolist()} in row {wrong[0]} (counted from 0); "
+            f"{'1, 0 or -1 a class' if several else f'0..{classes - 1}, or -1 for none'} expected"
+        )
+    if class_names is not None and len(class_names) != classes:
+        raise DataError(
+            f"{name}: {len(class_names)} classes found ({', '.join(map(str, class_names[:5]))}"
+            f"{', ...' if len(class_names) > 5 else ''}), config/datasets/{name}.yaml says {classes}"
+            f"{'; -1 stands for no label, number the classes from 0' if (labels == -1).any() and not several else ''}"
+        )
+    found = np.flatnonzero((labels == 1).any(0)) if several else np.unique(labels[labels >= 0])
+    if len(found) != classes or (len(found) and (found[0], found[-1]) != (0, classes - 1)):
+        raise DataError(
+            f"{name}: labels {found.tolist()[:20]} found, expected exactly 0..{classes - 1}; "
             "an image folder with one level too many is a usual cause"
         )
+    for split, (first, last) in ranges.items():
+        none = np.flatnonzero(labels[first:last] == -1) if not several and split != "unlabeled" else ()
+        if len(none):
+            # Probes and scores would take -1 for one more class.
+            raise DataError(
+                f"{name}: {len(none)} rows of split {split!r} have no label (-1), first row {none[0]} of the split "
+                "(counted from 0); images without labels belong in split `unlabeled`"
+            )
+    return labels
 
 
 def open_prepared(folder: str | Path) -> Prepared:

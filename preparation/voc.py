@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from preparation.image_files import NOTES, check_image
 from preparation.prepared import DataError, Raw
 
 CLASSES = (
@@ -35,6 +36,7 @@ def read_voc(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         for image in images:
             if not (base / "JPEGImages" / f"{image}.jpg").is_file():
                 raise DataError(f"{base / 'JPEGImages' / f'{image}.jpg'}: not found, but listed in {image_set}")
+            check_image(base / "JPEGImages" / f"{image}.jpg")
         paths += [f"JPEGImages/{image}.jpg" for image in images]
         labels += [[column[image] for column in columns] for image in images]
         splits[split] = len(images)
@@ -43,8 +45,9 @@ def read_voc(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         np.array(labels),
         splits,
         f"files under {spec['folder']}",
-        {"labels": list(CLASSES)},
+        dict(NOTES),
         str(base.resolve()),
+        list(CLASSES),
     )
 
 
@@ -52,7 +55,10 @@ def _listed(path: Path) -> dict[str, int]:
     """image -> 1, 0 or -1 of one class list."""
     if not path.is_file():
         raise DataError(f"{path}: not found; unpack the official archives of the image set there")
-    pairs = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    try:
+        pairs = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path}: cannot be read ({problem}); unpack the archives again") from None
     if any(len(pair) != 2 or pair[1] not in ("-1", "0", "1") for pair in pairs):
         raise DataError(f"{path}: lines of an image and 1, 0 or -1 expected")
     return {image: int(label) for image, label in pairs}

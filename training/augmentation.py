@@ -45,7 +45,7 @@ class Augment:
         return [(self.each[number] if self.each else self)(view, generator) for number, view in enumerate(images)]
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """images uint8 [B, C, H, W] -> one view, float [B, C, S, S], normalised. `generator`: on the CPU."""
+        """images uint8 [B, C, H, W] -> one view, float [B, C, H, W], normalised. `generator`: on the CPU."""
         if images.dtype != torch.uint8:
             x = images.clone()  # operations may write in place, and the next view starts from the same images
         else:
@@ -122,11 +122,18 @@ def _uniform(count: int, low: float, high: float, generator: Generator, *more: i
 
 
 def sample_crop(count: int, settings: Settings, shape: tuple, generator: Generator) -> Parameters:
-    """torchvision's RandomResizedCrop: area share and log aspect ratio uniform, ten tries, else a centre crop."""
+    """torchvision's RandomResizedCrop: area share and log aspect ratio uniform, ten tries, else a centre crop.
+
+    The view has the size of the image, or `size`: a side, or (height, width). `ratio` is that of the box over the
+    view's, so that a view of an oblong image is stretched no more than one of a square.
+    """
     _, height, width = shape
+    size = settings.get("size") or (height, width)
+    size = (size, size) if isinstance(size, int) else size
+    least, most = (value * (size[1] / size[0]) for value in settings["ratio"])
     tries = 10
     area = height * width * _uniform(count, *settings["scale"], generator, tries)
-    low, high = (math.log(value) for value in settings["ratio"])
+    low, high = math.log(least), math.log(most)
     ratio = _uniform(count, low, high, generator, tries).exp()
     w, h = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
@@ -135,15 +142,14 @@ def sample_crop(count: int, settings: Settings, shape: tuple, generator: Generat
     none = ~fits.any(1)
     if none.any():
         whole = width / height
-        bounded = min(max(whole, settings["ratio"][0]), settings["ratio"][1])
-        w[none] = width if whole <= bounded else round(height * bounded)
-        h[none] = height if whole >= bounded else round(width / bounded)
+        bounded = min(max(whole, least), most)
+        w[none] = width if whole <= bounded else max(1, round(height * bounded))
+        h[none] = height if whole >= bounded else max(1, round(width / bounded))
     where = torch.rand(count, 2, generator=generator)
     top = (where[:, 0] * (height - h + 1)).floor()
     left = (where[:, 1] * (width - w + 1)).floor()
     centre = none.nonzero().squeeze(1)
     top[centre], left[centre] = ((height - h[centre]) / 2).floor(), ((width - w[centre]) / 2).floor()
-    size = settings.get("size") or min(height, width)
     return {"top": top, "left": left, "height": h, "width": w, "size": size}
 
 

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from methods.method import Batch
 from pipeline.record import StageError
+from preparation.image_files import read_image
 from preparation.prepared import Prepared
 from training import pixels
 from training.augmentation import Augment, sample_crop
@@ -117,8 +118,16 @@ class Files:
     augmentation runs on the device. Each image's crop depends on (seed, epoch, row), not on who decodes it.
     """
 
-    def __init__(self, root: Path, paths: np.ndarray, labels: np.ndarray | None, side: int, device: torch.device):
-        self.root, self.paths, self.side, self.device = root, paths, side, device
+    def __init__(
+        self,
+        root: Path,
+        paths: np.ndarray,
+        labels: np.ndarray | None,
+        shape: tuple[int, int, int],
+        device: torch.device,
+    ):
+        """`shape`: height, width, channels of what is cut out of every image, by a random or a centre crop."""
+        self.root, self.paths, self.shape, self.device = root, paths, shape, device
         self.labels = None if labels is None else torch.from_numpy(labels).to(device)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
         self.workers = int(os.environ.get("BENCH_WORKERS", max(1, cores - 1)))
@@ -127,15 +136,30 @@ class Files:
         return len(self.paths)
 
     def clean(self, rows: Tensor, augment: Augment, size: int = 1024) -> Iterator[Tensor]:
-        """Normalised centre crops, [<= size, 3, S, S] at a time, in the order of `rows`."""
+        """Normalised centre crops, [<= size, C, H, W] at a time, in the order of `rows`."""
         batches = [index.tolist() for index in rows.split(size)]
-        for batch in self._loader(_Decoder(self.root, self.paths, self.side, None, 0, 0, 0), batches):
+        for batch in self._decoded(_Decoder(self.root, self.paths, self.shape, None, 0, 0, 0), batches):
             yield augment.normalise(batch[:, 0].to(self.device, non_blocking=True))
 
-    def _loader(self, decoder: "_Decoder", batches: list[list[int]]) -> torch.utils.data.DataLoader:
-        return torch.utils.data.DataLoader(
+    def _decoded(self, decoder: "_Decoder", batches: list[list[int]]) -> Iterator[Tensor]:
+        """uint8 [B, views, C, H, W] of each batch, decoded ahead by the workers."""
+        loader = torch.utils.data.DataLoader(
             decoder, batch_sampler=batches, num_workers=self.workers, collate_fn=torch.stack
         )
+        try:
+            yield from loader
+        except StageError as problem:
+            # A worker's error comes with the worker's traceback before it.
+            raise StageError(str(problem).rpartition(f"{type(problem).__name__}: ")[2].strip()) from None
+        except (RuntimeError, OSError) as problem:
+            lost = ("shared memory", "shm", "worker (pid", "No space left", "Too many open files")
+            if not any(words in str(problem) for words in lost):
+                raise
+            cause = str(problem).strip().splitlines()[-1]
+            raise StageError(
+                f"{self.root}: a worker that decodes images was lost ({cause}); enlarge /dev/shm (docker: --shm-size), "
+                "raise the limits of memory and of open files, or set BENCH_WORKERS=0"
+            ) from None
 
     def epoch(
         self, order: Order, epoch: int, first_step: int, augment: Augment, views: int, clean: bool = False
@@ -144,16 +168,16 @@ class Files:
         steps = list(order.epoch(epoch, first_step))
         partners = [order.partners(index, epoch, step) for step, index in steps]
         crop, rest = augment.without_crop()
-        decoder = _Decoder(self.root, self.paths, self.side, crop if views else None, views, order.seed, epoch, clean)
+        decoder = _Decoder(self.root, self.paths, self.shape, crop if views else None, views, order.seed, epoch, clean)
         rows = [
             index if near is None else torch.cat([index, near])
             for (_, index), near in zip(steps, partners, strict=True)
         ]
-        loader = self._loader(decoder, [each.tolist() for each in rows])
+        batches = self._decoded(decoder, [each.tolist() for each in rows])
         generator = Generator()
-        for (step, index), decoded in zip(steps, loader, strict=True):
+        for (step, index), decoded in zip(steps, batches, strict=True):
             generator.manual_seed(order.augment_seed(epoch, step))
-            decoded = decoded.to(self.device, non_blocking=True)  # [B or 2B, views or 1 (and a clean one), C, S, S]
+            decoded = decoded.to(self.device, non_blocking=True)  # [B or 2B, views or 1 (and a clean one), C, H, W]
             anchors, others = decoded[: len(index)].unbind(1), decoded[len(index) :].unbind(1)
             augmented = rest.views_of(anchors[:views], generator)
             batch = Batch(augmented or [augment.normalise(anchors[0])], index.to(self.device))
@@ -165,14 +189,14 @@ class Files:
 
 @dataclass
 class _Decoder(torch.utils.data.Dataset):
-    """row -> uint8 [views, 3, S, S]: random crops, or centre crops where the recipe crops nothing; at least one.
+    """row -> uint8 [views, C, H, W]: random crops, or centre crops where the recipe crops nothing; at least one.
 
-    `clean` adds a centre crop.
+    `shape`: H, W, C. `clean` adds a centre crop.
     """
 
     root: Path
     paths: np.ndarray
-    side: int
+    shape: tuple[int, int, int]
     crop: dict | None
     views: int
     seed: int
@@ -183,41 +207,38 @@ class _Decoder(torch.utils.data.Dataset):
         return len(self.paths)
 
     def __getitem__(self, row: int) -> Tensor:
-        image = decode(self.root / str(self.paths[row]))
+        image, size = decode(self.root / str(self.paths[row]), self.shape[2]), tuple(self.shape[:2])
         if self.crop is None:
-            return centre_crop(image, self.side).expand(max(1, self.views) + self.clean, -1, -1, -1)
+            return centre_crop(image, size).expand(max(1, self.views) + self.clean, -1, -1, -1)
         generator = Generator().manual_seed(derive(self.seed, "crop", self.epoch, row))
-        box = sample_crop(self.views, self.crop, tuple(image.shape), generator) | {"size": self.side}
+        box = sample_crop(self.views, {**self.crop, "size": size}, tuple(image.shape), generator)
         views = pixels.resized_crop(image.expand(self.views, -1, -1, -1), **box)
         views = (views * 255).round_().clamp_(0, 255).byte()
-        return torch.cat([views, centre_crop(image, self.side)]) if self.clean else views
+        return torch.cat([views, centre_crop(image, size)]) if self.clean else views
 
 
-def decode(path: Path) -> Tensor:
-    """uint8 [3, H, W]. A file that cannot be read is named."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-    except (OSError, UnidentifiedImageError) as problem:
-        raise StageError(
-            f"{path}: cannot be decoded ({problem}); replace the file and prepare the data again"
-        ) from None
+def decode(path: Path, channels: int = 3) -> Tensor:
+    """uint8 [channels, H, W] of an image file. A file that cannot be read is named."""
+    return torch.from_numpy(read_image(path, channels)).permute(2, 0, 1)
 
 
-def centre_crop(image: Tensor, side: int) -> Tensor:
-    """Shorter side to side * 256/224, then the middle: uint8 [3, H, W] -> uint8 [1, 3, side, side]."""
+def centre_crop(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """The largest box of the shape of `size` (height, width), 224/256 of its sides, from the middle.
+
+    uint8 [C, H, W] -> uint8 [1, C, *size].
+    """
     _, height, width = image.shape
-    kept = min(height, width) * 224 / 256
-    box = {"top": (height - kept) / 2, "left": (width - kept) / 2, "height": kept, "width": kept}
+    aspect = size[1] / size[0]
+    kept = min(height, width / aspect) * 224 / 256
+    box = {"top": (height - kept) / 2, "left": (width - kept * aspect) / 2, "height": kept, "width": kept * aspect}
     given = {name: torch.tensor([value]).round() for name, value in box.items()}
-    return (pixels.resized_crop(image[None], size=side, **given) * 255).round_().clamp_(0, 255).byte()
+    given |= {name: given[name].clamp(min=1) for name in ("height", "width")}  # of a thread-like image too
+    return (pixels.resized_crop(image[None], size=size, **given) * 255).round_().clamp_(0, 255).byte()
 
 
 def training_feed(data: Prepared, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> Images | Files:
     """The feed of `rows` of a prepared data set; `labels` [len(rows)] or None."""
     if data.root is not None:
-        return Files(data.root, data.images[rows], labels, data.card["shape"][0], device)
+        return Files(data.root, data.images[rows], labels, tuple(data.card["shape"]), device)
     contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
     return Images(data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows], labels, device)

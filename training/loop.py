@@ -182,6 +182,11 @@ class _Training:
                 f"a batch of {len(batch.views)} views, but method {self.recipe['method']!r} learns from {wanted}: "
                 "mend the feed, or `views` of the method"
             )
+        if len(batch.partners) != (wanted := 0 if self.order.neighbours is None else self.method.views):
+            raise StageError(
+                f"a batch of {len(batch.partners)} views of partners, but method {self.recipe['method']!r} learns from "
+                f"{wanted}: mend the feed"
+            )
         position = epoch * self.order.steps + step
         for group in self.optimiser.param_groups:
             rate = self.recipe["optimiser"]["lr"] if group.get("constant") else self._rate(position)

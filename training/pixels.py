@@ -12,19 +12,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def resized_crop(x: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor, size: int) -> Tensor:
-    """Cut the box (pixels) out of each image and resize it to size x size, bilinear with antialiasing.
+def resized_crop(x: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor, size: tuple[int, int]) -> Tensor:
+    """Cut the box (pixels) out of each image and resize it to `size` (height, width), bilinear with antialiasing.
 
     x may be uint8. Two batched matrix products with the interpolation weights: rows, then columns.
     """
     scale = 1 / 255 if x.dtype == torch.uint8 else 1.0
-    rows = _resize_weights(top, height, x.shape[2], size) * scale  # [B, size, H]
-    columns = _resize_weights(left, width, x.shape[3], size)  # [B, size, W]
+    rows = _resize_weights(top, height, x.shape[2], size[0]) * scale  # [B, size[0], H]
+    columns = _resize_weights(left, width, x.shape[3], size[1])  # [B, size[1], W]
     images, channels = x.shape[:2]
-    # [B, size, H] @ [B, H, C*W]: one product for all channels, then the same for the columns.
+    # [B, size[0], H] @ [B, H, C*W]: one product for all channels, then the same for the columns.
     x = rows @ x.permute(0, 2, 1, 3).reshape(images, x.shape[2], -1).float()
-    x = x.view(images, size * channels, -1) @ columns.transpose(1, 2)
-    return x.view(images, size, channels, size).transpose(1, 2).contiguous()
+    x = x.view(images, size[0] * channels, -1) @ columns.transpose(1, 2)
+    return x.view(images, size[0], channels, size[1]).transpose(1, 2).contiguous()
 
 
 def _resize_weights(start: Tensor, length: Tensor, source: int, size: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Mutants of provenance, stages, recipes, checks and of the prepared folder."""
+"""Mutants of provenance, stages, recipes, checks, of the prepared folder and of own data."""
 
 from tests.mutants.mutant import mutants
 
@@ -92,5 +92,27 @@ CHECKS += mutants(
     all_holds_unlabelled_rows=('[name for name in known if name != "unlabeled"]', "list(known)"),
     damage_is_not_seen=('card["sha256"][file]:', 'card["sha256"][file] and False:'),
 )
+OWN_DATA = mutants(
+    "preparation/labels.py",
+    "tests/preparation/test_labels.py",
+    fractions_are_cut_off=("labels != np.floor(labels)", "False"),
+    no_label_is_a_class=('known = together != ("-1" if any(text) else -1)', "known = np.ones(len(together), bool)"),
+)
+OWN_DATA += mutants(
+    "preparation/prepared.py",
+    "tests/preparation/test_readers.py tests/preparation/test_number_files.py",
+    range_of_pixels_unchecked=("images.max() > 1 + 1e-4", "False"),
+)
+OWN_DATA += mutants(
+    "preparation/folders.py",
+    "tests/preparation/test_folders.py",
+    splits_may_differ=("        if lacking:\n", "        if False:\n"),
+)
+OWN_DATA += mutants(
+    "preparation/image_files.py",
+    "tests/preparation/test_image_files.py",
+    photographs_lie_on_their_side=("ImageOps.exif_transpose(image, in_place=True)", "pass"),
+    pages_after_the_first_are_lost=("            if pages > 1:\n", "            if False:\n"),
+)
 
-MUTANTS = [*PROVENANCE, *RECIPES, *CHECKS]
+MUTANTS = [*PROVENANCE, *RECIPES, *CHECKS, *OWN_DATA]

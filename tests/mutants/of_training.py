@@ -30,6 +30,7 @@ LOOP = mutants(
     batch_norm_not_restored=("buffer.copy_(before)", "pass"),
     other_world_size_accepted=('if len(saved["sums"]) != self.world:', "if False:"),
     views_not_counted=("if len(batch.views) != (wanted", "if not (wanted"),
+    views_of_partners_not_counted=("if len(batch.partners) != (wanted", "if False and (wanted"),
     optimiser_not_resumed=('optimiser.load_state_dict(saved["optimiser"])', "pass"),
     taught_not_resumed=('self.taught = saved["taught"]', "self.taught = False"),
     step_not_resumed=('saved["epoch"], saved["step"], saved["spent"]', 'saved["epoch"], 0, saved["spent"]'),

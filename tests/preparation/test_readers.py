@@ -132,6 +132,14 @@ def test_unlabelled_rows_are_counted_apart(tmp_path):
         ({"labels": np.zeros(6, int)}, r"labels \[0\] found, expected exactly 0..1; an image folder"),
         ({"labels": np.array([0, 2, 0, 2, 0, 2])}, "expected exactly 0..1"),
         ({"splits": {"train": 5, "test": 1}}, "splits .* found"),
+        ({"labels": np.array([0, 1, 0.5, 1, 0, 1])}, "labels of type float64 found, whole numbers expected"),
+        ({"labels": np.array([0, 1, -2, 1, 0, 1])}, r"label -2 in row 2 \(counted from 0\); 0..1, or -1 for none"),
+        (
+            {"labels": np.array([0, 1, 0, 1, -1, 1])},
+            "1 rows of split 'test' have no label .*, first row 0 of the split",
+        ),
+        ({"images": np.full((6, 2, 2, 1), 1.01, np.float32)}, r"pixels of 1.01..1.01 found, .* float32 are in 0..1"),
+        ({"images": np.full((6, 2, 2, 1), -0.1, np.float32)}, "pixels of -0.1..-0.1 found"),
         ({"labels": LABELS[:5]}, "6 images, 5 labels"),
     ],
 )
@@ -229,7 +237,7 @@ def test_float_images_are_kept_and_must_be_finite(tmp_path):
     write(tmp_path / "b", images=(x * 255).astype(np.uint8))
     assert open_prepared(tmp_path / "b").vectors(np.arange(6)).max() == 1
     x[2, 0, 0, 0] = np.nan
-    with pytest.raises(DataError, match="NaN or infinity in 1 rows"):
+    with pytest.raises(DataError, match="NaN or infinity in 1 rows, first in row 2"):
         write(tmp_path / "c", images=x)
 
 

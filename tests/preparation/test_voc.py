@@ -43,7 +43,8 @@ def prepared(voc, folder):
     spec, root, _ = voc
     raw = read(spec, root, False)
     record = Record("prepare", ("preparation.prepare",), {}, {})
-    write_prepared(folder, "voc07", spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root)
+    write_prepared(folder, "voc07", spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,
+                   raw.class_names)  # fmt: skip
     return open_prepared(folder)
 
 
@@ -55,6 +56,7 @@ def test_lists_become_labels_of_every_class(voc, tmp_path):
     assert data.card["splits"] == {"train": [0, 12], "test": [12, 20]}
     assert data.card["counts"]["train"] == (voc[2][:12] == 1).sum(0).tolist()
     assert len(CLASSES) == len(set(CLASSES)) == data.card["classes"] == 20
+    assert data.card["class_names"] == list(CLASSES)
 
 
 def test_official_sizes():
@@ -86,6 +88,14 @@ def test_files_that_are_not_the_official_ones_are_named(voc, tmp_path):
     with pytest.raises(DataError, match=r"cat_trainval.txt: not found; unpack"):
         read(spec, root, False)
     cat.write_text(kept)
+    cat.write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"cat_trainval.txt: cannot be read .*; unpack the archives again"):
+        read(spec, root, False)
+    cat.write_text(kept)
+    (pictures / "000003.jpg").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"000003.jpg: cannot be decoded"):
+        read(spec, root, False)
+    (pictures / "000003.jpg").write_bytes((pictures / "000005.jpg").read_bytes())
     (pictures / "000004.jpg").unlink()
     with pytest.raises(DataError, match=r"000004.jpg: not found, but listed in trainval"):
         read(spec, root, False)

@@ -39,8 +39,9 @@ def same_distribution(ours, theirs):
 def test_crop_boxes_are_torchvisions(shape, scale):
     ours = augment.sample_crop(DRAWS, {"scale": scale, "ratio": (3 / 4, 4 / 3)}, shape, generator())
     torch.manual_seed(1)
-    blank = torch.zeros(shape)
-    theirs = np.array([RandomResizedCrop.get_params(blank, list(scale), [3 / 4, 4 / 3]) for _ in range(DRAWS)])
+    blank, aspect = torch.zeros(shape), shape[2] / shape[1]  # ours is the ratio over that of the view
+    ratio = [3 / 4 * aspect, 4 / 3 * aspect]
+    theirs = np.array([RandomResizedCrop.get_params(blank, list(scale), ratio) for _ in range(DRAWS)])
     for column, name in enumerate(("top", "left", "height", "width")):
         same_distribution(ours[name], theirs[:, column])
     assert (ours["top"] + ours["height"] <= shape[1]).all()

@@ -40,7 +40,7 @@ class Made:
             images, root = np.array([f"{number}.png" for number in range(20)]), str(folder)
             for name, values in zip(images, pixels, strict=True):
                 Image.fromarray(values).save(folder / name)
-            self.clean = torch.cat([centre_crop(decode(folder / images[row]), SIDE) for row in USED]) / 255
+            self.clean = torch.cat([centre_crop(decode(folder / images[row]), (SIDE, SIDE)) for row in USED]) / 255
         data = Prepared(folder, {"root": root, "shape": [SIDE, SIDE, 3], "name": "made"}, self.labels)
         data.__dict__["images"] = images  # as if they were read already
         self.feed = training_feed(data, USED, self.labels[USED], torch.device("cpu"))
@@ -74,6 +74,14 @@ def test_there_are_as_many_views_as_asked_and_each_is_another(made, augment, vie
         for one, other in combinations(batch.views, 2):
             changed = (one - other).abs().flatten(1).amax(1)
             assert (changed > 1e-3).all()  # of every image, not of some
+
+
+def test_views_of_oblong_images_in_memory_are_as_oblong():
+    pixels = np.random.default_rng(0).integers(0, 256, (ROWS, 8, 24, 3), dtype=np.uint8)
+    feed, order = Images(pixels, None, torch.device("cpu")), Order(ROWS, 4, True, seed=5)
+    for augment in AUGMENTATIONS.values():
+        for _, batch in feed.epoch(order, 0, 0, Augment(augment, PLAIN), 2, True):
+            assert [x.shape for x in (*batch.views, batch.clean)] == [(4, 3, 8, 24)] * 3
 
 
 def test_without_views_the_clean_image_is_the_one_view(made):

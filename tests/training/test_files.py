@@ -1,15 +1,19 @@
 """Image files in ImageNet's layout: listed, decoded in workers, augmented as images in memory are."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
+import training.feed
 from pipeline.record import Record, StageError
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
-from training.augmentation import Augment
+from training.augmentation import Augment, sample_crop
+from training.embed import embed
 from training.feed import Files, Images, Order, _Decoder, centre_crop, decode, training_feed
 
 SPEC = {
@@ -32,12 +36,16 @@ def made(tmp_path):
     return tmp_path
 
 
+def prepare(folder, spec, root=None):
+    raw = read(spec, root or folder, False)
+    out = folder / "prepared"
+    write_prepared(out, "made", spec, raw.images, raw.labels, raw.splits, raw.source, RECORD, raw.notes, raw.root)
+    return open_prepared(out)
+
+
 @pytest.fixture
 def prepared(made):
-    raw = read(SPEC, made, False)
-    out = made / "prepared"
-    write_prepared(out, "made", SPEC, raw.images, raw.labels, raw.splits, raw.source, RECORD, raw.notes, raw.root)
-    return open_prepared(out)
+    return prepare(made, SPEC)
 
 
 def test_labels_follow_sorted_folders_and_splits(prepared):
@@ -105,7 +113,7 @@ def test_a_view_is_the_crop_that_was_decoded_and_is_not_cropped_again(prepared, 
     crop = {"scale": [0.3, 0.3], "ratio": [1, 1]}
     feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
     augment = Augment({"crop": crop, **pair}, SPEC["normalisation"])
-    decoder = _Decoder(prepared.root, feed.paths, 32, crop, 2, 5, 1)
+    decoder = _Decoder(prepared.root, feed.paths, (32, 32, 3), crop, 2, 5, 1)
     for _, batch in feed.epoch(Order(12, 4, True, seed=5), 1, 0, augment, 2):
         decoded = torch.stack([decoder[row] for row in batch.index.tolist()])
         for view, cropped in zip(batch.views, decoded.unbind(1), strict=True):
@@ -132,17 +140,99 @@ def test_clean_images_are_centre_crops(prepared):
     feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
     clean = torch.cat(list(feed.clean(torch.tensor([3, 0]), Augment({}, SPEC["normalisation"]), 1)))
     image = decode(prepared.root / str(prepared.images[3]))
-    torch.testing.assert_close(clean[0], (centre_crop(image, 32)[0] / 255 - 0.5) / 0.25)
+    torch.testing.assert_close(clean[0], (centre_crop(image, (32, 32))[0] / 255 - 0.5) / 0.25)
     smooth = (torch.linspace(0, 255, 64)[:, None] * torch.linspace(0.2, 1, 80)[None, :]).byte().expand(3, -1, -1)
     theirs = tv.center_crop(tv.resize(smooth, [37], antialias=True), [32, 32]).float()
-    assert (centre_crop(smooth, 32)[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
+    assert (centre_crop(smooth, (32, 32))[0].float() - theirs).abs().max() < 7  # whole pixels there, shares here
 
 
-def test_a_broken_file_is_named(prepared):
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_broken_file_is_named_in_one_line(prepared, workers, monkeypatch):
+    """Also by a worker, whose error comes to the loop with a traceback."""
+    monkeypatch.setenv("BENCH_WORKERS", workers)
     path = prepared.root / str(prepared.images[2])
     path.write_bytes(b"no image")
-    with pytest.raises(StageError, match=r"2\.JPEG: cannot be decoded"):
-        decode(path)
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    augment = Augment(AUGMENTATION, SPEC["normalisation"])
+    for read_all in (lambda: list(feed.epoch(Order(12, 4, True, seed=5), 0, 0, augment, 2)),
+                     lambda: list(feed.clean(torch.arange(12), augment))):  # fmt: skip
+        with pytest.raises(
+            StageError, match=r"^/\S*2\.JPEG: cannot be decoded \(of no known format\); replace .*again$"
+        ):
+            read_all()
+
+
+@pytest.mark.parametrize("lost", ["exit", "files", "memory"])
+def test_a_lost_worker_is_one_line_with_the_cure(prepared, lost, monkeypatch):
+    def decode(*_):
+        if lost == "exit":
+            os._exit(1)
+        raise OSError(24, "Too many open files") if lost == "files" else RuntimeError("unable to mmap <shm>:\nno space")
+
+    monkeypatch.setattr(training.feed, "decode", decode)
+    monkeypatch.setenv("BENCH_WORKERS", "1")
+    feed = training_feed(prepared, np.arange(12), None, torch.device("cpu"))
+    with pytest.raises(StageError, match=r"a worker that decodes images was lost \(.*\); enlarge /dev/shm") as caught:
+        list(feed.clean(torch.arange(12), Augment({}, SPEC["normalisation"])))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 1), (24, 48, 3), (48, 24, 1)])
+def test_images_have_the_shape_of_the_data_set_in_training_and_after(made, shape, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    spec = SPEC | {"shape": list(shape), "normalisation": {"mean": [0.5] * shape[2], "std": [0.25] * shape[2]}}
+    data = prepare(made, spec)
+    height, width, channels = shape
+    feed = training_feed(data, np.arange(12), None, torch.device("cpu"))
+    for operations in (AUGMENTATION, {"flip": {"probability": 0.5}}):
+        augment = Augment(operations, spec["normalisation"])
+        for _, batch in feed.epoch(Order(12, 4, True, seed=5), 0, 0, augment, 2, True):
+            assert {tuple(x.shape) for x in (*batch.views, batch.clean)} == {(4, channels, height, width)}
+            assert all(torch.isfinite(view).all() for view in batch.views)
+    method = Channels()
+    assert embed(method, data, Augment({}, spec["normalisation"]), torch.device("cpu"))["h"].shape == (18, 3)
+    assert method.seen == {(channels, height, width)}
+
+
+class Channels(torch.nn.Module):
+    """Features are the shape of what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def features(self, x):
+        self.seen.add(tuple(x.shape[1:]))
+        return {"h": torch.tensor(x.shape[1:]).expand(len(x), 3)}
+
+
+def test_grey_images_of_colour_files_are_their_luma(made, monkeypatch):
+    monkeypatch.setenv("BENCH_WORKERS", "0")
+    plain = [training_feed(prepare(made / str(channels), SPEC | {
+        "shape": [32, 32, channels], "normalisation": {"mean": [0] * channels, "std": [1] * channels}}, made),
+        np.arange(12), None, torch.device("cpu")) for channels in (1, 3)]  # fmt: skip
+    grey, colour = (torch.cat(list(feed.clean(torch.arange(12), Augment({}, {"mean": [0], "std": [1]}))))
+                    for feed in plain)  # fmt: skip
+    luma = (colour * torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1)).sum(1, keepdim=True)
+    assert (grey - luma).abs().max() < 2.1 / 255
+
+
+def test_oblong_crops_are_not_stretched(monkeypatch):
+    """The centre of an image of twice the width is its middle half; a thread of an image still gives numbers."""
+    ramp = (torch.arange(80).float() * 3).expand(3, 40, 80).byte()
+    found = centre_crop(ramp, (20, 40))[0, 0, 0].float()
+    assert found[0] == pytest.approx(3 * 5.4, abs=3)  # 7/8 of the width from the middle
+    assert found[-1] == pytest.approx(3 * 73.6, abs=3)
+    tall = centre_crop(ramp, (40, 20))[0, 0, 0].float()
+    assert (tall[-1] - tall[0]) / 3 == pytest.approx(17.5, abs=1.5)
+    for size in ((12, 48), (48, 12)):
+        for shape in ((3, 1, 500), (3, 500, 1)):
+            assert centre_crop(torch.full(shape, 100, dtype=torch.uint8), size).eq(100).all()
+            box = sample_crop(50, {"scale": [0.2, 1], "ratio": [0.75, 1.33], "size": size}, shape, torch.Generator())
+            assert (box["height"] > 0).all()
+            assert (box["width"] > 0).all()
+            assert (box["top"] + box["height"] <= shape[1]).all()
+            assert (box["left"] + box["width"] <= shape[2]).all()
 
 
 def test_memory_and_order():

@@ -42,7 +42,7 @@ COSINE = {"name": "cosine", "epochs": 2, "warmup_epochs": 1, "per": "step"}
 def run(tmp_path, monkeypatch):
     """Train a recorder; returns the outcome. The optimiser's steps stand among its calls, with rates and gradients."""
 
-    def start(method, state=None, minutes=10.0, weights=None, optimiser=SGD, **changes):
+    def start(method, state=None, minutes=10.0, weights=None, optimiser=SGD, neighbours=None, **changes):
         def watched(settings, module):
             made = build_optimiser(settings, module)
             made.register_step_pre_hook(
@@ -58,7 +58,7 @@ def run(tmp_path, monkeypatch):
         recipe = {"method": "recorder", "schedule": COSINE, "batch_size": 4, "optimiser": optimiser, "augmentation": {}}
         recipe |= {"weights": weights or {"trunk": 1, "head": 1}, **changes}
         images = np.random.default_rng(0).integers(0, 256, (ROWS, 2, 2, 1), dtype=np.uint8)
-        data = TrainingData(Images(images, None, torch.device("cpu")), {"mean": [0.5], "std": [0.5]})
+        data = TrainingData(Images(images, None, torch.device("cpu")), {"mean": [0.5], "std": [0.5]}, neighbours)
         fabric = Fabric(accelerator="cpu", devices=1)
         return train(fabric, method, recipe, data, SEED, state or ResumeState(tmp_path / "state"), minutes)
 
@@ -233,4 +233,22 @@ def test_another_number_of_views_than_the_method_learns_from_is_refused(run, mon
     method = Viewer()
     with pytest.raises(StageError, match=f"a batch of {given} views, but method 'recorder' learns from"):
         run(method)
+    assert "losses" not in kinds(method)
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(2, 1), (2, 0), (0, 2)])
+def test_another_number_of_views_of_partners_is_refused(run, monkeypatch, wanted, given):
+    class Viewer(Recorder):
+        views = 2
+
+    def epoch(self, *arguments):
+        for step, batch in whole(self, *arguments):
+            batch.partners = batch.views[:given]
+            yield step, batch
+
+    whole = Images.epoch
+    monkeypatch.setattr(Images, "epoch", epoch)
+    method = Viewer()
+    with pytest.raises(StageError, match=f"a batch of {given} views of partners, .* 'recorder' learns from {wanted}"):
+        run(method, neighbours=torch.zeros(ROWS, 1, dtype=torch.long) if wanted else None)
     assert "losses" not in kinds(method)

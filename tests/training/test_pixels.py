@@ -35,8 +35,8 @@ def test_resized_crop(shape, size):
     settings = {"scale": [0.08, 1.0], "ratio": [3 / 4, 4 / 3], **({"size": size} if size else {})}
     given = augment.sample_crop(len(x), settings, shape, generator())
     box = [[int(given[name][i]) for name in ("top", "left", "height", "width")] for i in range(len(x))]
-    side = given["size"]
-    theirs = [tv.resized_crop(x[i], *box[i], [side, side], antialias=True) for i in range(len(x))]
+    assert given["size"] == ((size, size) if size else shape[1:])
+    theirs = [tv.resized_crop(x[i], *box[i], list(given["size"]), antialias=True) for i in range(len(x))]
     compare(pixels.resized_crop(x, **given), theirs, INTERPOLATED)
     compare(pixels.resized_crop(x, **given), theirs, 1e-4)  # the weights are torch's own
     as_bytes = (x * 255).byte()

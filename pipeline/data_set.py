@@ -1,0 +1,70 @@
+"""What one file of config/datasets must say besides what its schema can check: values that hang together."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from pipeline.naming import ConfigError
+
+# source -> the key without which its reader has nothing to read
+NEEDED = {
+    "torchvision": "class", "folder": "folder", "voc": "folder",
+    "jf": "files", "csv": "files", "vectors": "files", "reuters": "files",
+}  # fmt: skip
+OF_FILES = ("folder", "voc")  # sources whose images stay files
+
+
+def are_vectors(shape: Sequence[int]) -> bool:
+    """Whether rows of this shape are vectors, [1, d, 1], whose values may be any; all others are images."""
+    return shape[0] == 1 and shape[2] == 1
+
+
+def check_name(kind: str, name: str, where: str) -> None:
+    """Names that stand in paths of results are of [a-z0-9_]: the rules of the workflow find no others."""
+    if not re.fullmatch("[a-z0-9_]+", name):
+        better = re.sub("[^a-z0-9_]+", "_", name.lower())
+        raise ConfigError(
+            f"{where}: {kind} {name!r}: names are of small letters, digits and underscores, since they are parts of "
+            f"paths of results; rename it, say to {better!r}"
+        )
+
+
+def check_data_set(spec: Mapping[str, Any], where: str) -> None:
+    """Keys that the source needs, a file for every split, paths that stay below the data root, channels that agree."""
+    source, shape = spec["source"], spec["shape"]
+    needed = NEEDED.get(source)
+    if needed and needed not in spec:
+        raise ConfigError(f"{where}: source {source} needs the key {needed!r}")
+    splits = spec.get("official", spec["splits"])
+    for key in ("files", "split_folders"):
+        if key not in spec:
+            continue
+        unknown = [split for split in spec[key] if split not in splits]
+        lacking = [split for split in splits if split not in spec[key] and key == "files"]
+        if unknown or lacking:
+            raise ConfigError(
+                f"{where}: {key}: {'no file for' if lacking else 'unknown'} split {(lacking or unknown)[0]!r}; the "
+                f"splits are {', '.join(splits)}"
+            )
+    for key in ("folder", "class_list", "files", "split_folders"):
+        given = spec.get(key, ())
+        for path in given.values() if isinstance(given, Mapping) else [given] if given else []:
+            check_below(path, f"{where}: {key}")
+    for key, values in spec["normalisation"].items():
+        if len(values) != shape[2]:
+            raise ConfigError(
+                f"{where}: normalisation.{key}: {len(values)} values, but shape {shape} has {shape[2]} channels; give "
+                "one a channel"
+            )
+    if source in OF_FILES and shape[2] not in (1, 3):
+        raise ConfigError(f"{where}: shape {shape}: image files are read with 3 channels (RGB) or 1 (grey)")
+
+
+def check_below(path: str, where: str) -> None:
+    """Raise ConfigError for a path that leaves the data root: what a configuration names lies below it."""
+    parts = PurePath(path).parts
+    if PurePath(path).is_absolute() or ".." in parts or path.startswith("~"):
+        raise ConfigError(
+            f"{where}: {path!r} leaves the data root; give a path below it, or set data_root to the folder meant"
+        )
