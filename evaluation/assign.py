@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="clusters/{assigner}.npz")
     arguments = parser.parse_args()
-    records = read_records(Path(arguments.features).with_suffix(".json"))
+    records = read_records(Path(arguments.features).with_suffix(".json"), "train", "embed")
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.features)
     name, entry = entry_or_json("assigner", arguments.assigner)

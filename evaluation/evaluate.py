@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--out", required=True, help="the index, metrics.json; the records go into metrics/ beside it")
     arguments = parser.parse_args()
-    records = read_records(Path(arguments.features).with_suffix(".json"))
+    records = read_records(Path(arguments.features).with_suffix(".json"), "train", "embed")
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.features)
     protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
@@ -86,7 +86,7 @@ def main() -> None:
 
 def _records_of_clusters(path: Path, records: Mapping[str, Any], features: str) -> dict[str, Any]:
     """The run's records and the one of the clusters at `path`, if they were made of these features."""
-    of_clusters = read_records(path.with_suffix(".json"))
+    of_clusters = read_records(path.with_suffix(".json"), "embed", f"assign/{path.stem}")
     made, held = ([of[fact] for fact in ("fingerprint", "files")] for of in (of_clusters["embed"], records["embed"]))
     if made != held:
         raise StageError(f"{path} was made from features {made[0]}, {features} is {held[0]}: assign again")

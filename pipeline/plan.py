@@ -5,7 +5,6 @@ let it name results that a lost or bypassed workflow state left stale (pipeline/
 """
 
 import functools
-import hashlib
 import json
 import os
 import platform
@@ -25,7 +24,7 @@ from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
-from pipeline.tables import table_path, table_plan, table_runs
+from pipeline.tables import plan_name, table_path, table_plan, table_runs
 
 
 class Plan:
@@ -165,7 +164,7 @@ class Plan:
         """
         plans = {name: self.table_plan(name) for name in self.tables} | {"suite": self.suite_plan()}
         texts = {name: json.dumps(plan, indent=1, ensure_ascii=False) + "\n" for name, plan in plans.items()}
-        return {f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}": text for name, text in texts.items()}
+        return {plan_name(name, text): text for name, text in texts.items()}
 
     def plan_path(self, name: str) -> str:
         """Where the plan of a table, or of the "suite", lies."""

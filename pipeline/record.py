@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from pipeline.provenance import ROOT, code_version, fingerprint
 
+CHECKSUM = "checksum"  # key of every JSON object that a stage writes
 # A training with one of these statuses has features worth clustering; what became of it stands in the table's notes.
 EVALUABLE = ("ok", "untaught")
 RECORDED_VERSIONS = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "faiss-cpu", "umap-learn")
@@ -124,31 +125,48 @@ def whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as readable JSON, whole or not at all."""
+    """Write `value` as readable JSON, whole or not at all; an object with a checksum, which `read_json` looks at."""
+    if isinstance(value, dict):
+        value = {**value, CHECKSUM: fingerprint(of=value)}
     with whole(path, "w") as file:
         json.dump(value, file, indent=1, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file that a stage wrote; a missing or broken one is an error that says what to do."""
+    """Read a JSON file that a stage wrote; a missing or broken one is an error that says what to do.
+
+    A file without a checksum is believed as it is: not every one is from `write_json`.
+    """
     path = Path(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
+        held = not isinstance(value, dict) or value.pop(CHECKSUM, None) in (None, fingerprint(of=value))
     except FileNotFoundError:
         raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
     except OSError as problem:
         raise StageError(f"{path}: cannot be read: {of_system(problem)}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except ValueError as problem:  # no UTF-8, no JSON, or no finite number
         raise StageError(f"{path}: not valid JSON ({problem}); delete it and run its stage again") from None
+    if not held:
+        raise Damaged(f"{path}: its content is not what was written; delete it and run its stage again")
+    return value
 
 
-def read_records(path: str | Path) -> dict[str, Any]:
-    """The records of the stages up to one, from the JSON file that it wrote; StageError for a file of another kind."""
+def read_records(path: str | Path, *needed: str) -> dict[str, Any]:
+    """The records of the stages up to one, from the JSON file that it wrote; StageError for a file of another kind, or
+    without the records of the stages `needed`.
+    """
     stored = read_json(path)
     records = stored.get("records") if isinstance(stored, dict) else None
     if not isinstance(records, dict) or not all(isinstance(record, dict) for record in records.values()):
         raise StageError(f"{path}: no records of stages in it; delete it and run its stage again")
+    for stage in needed:
+        if stage not in records:
+            raise StageError(
+                f"{path}: no record of stage {stage}, only of {', '.join(records)}: it is of another stage; delete it "
+                "and run its stage again"
+            )
     return records
 
 

@@ -1,13 +1,30 @@
 """Table plans: what the table stage must know, which runs stand behind each row and what their records must say."""
 
 import csv
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from pipeline import catalogue
 from pipeline.naming import ConfigError, require, suggestion
+from pipeline.record import StageError, read_json
 from pipeline.runs import Row, Run, Table
 from pipeline.sources import sources
 from pipeline.stages import Stages
+
+
+def plan_name(name: str, text: str) -> str:
+    """Name of a plan file, without ending: that of its table, or "suite", and a hash of what it says."""
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def read_plan(path: str | Path) -> dict[str, Any]:
+    """A plan file. Raises StageError for one whose name says that it held something else."""
+    path, plan = Path(path), read_json(path)
+    name, _, given = path.stem.rpartition("-")
+    if len(given) == 16 and plan_name(name, path.read_text(encoding="utf-8")) != path.stem:
+        raise StageError(f"{path}: its content is not what was written; delete it and run the same command again")
+    return plan
 
 
 def table_path(results: str, name: str, table: Table) -> str:

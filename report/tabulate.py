@@ -7,7 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline.record import StageError, read_json, run_stage, whole
+from pipeline.record import StageError, run_stage, whole
+from pipeline.tables import read_plan
 from report.layouts import to_csv, to_markdown, to_tex
 from report.results import command_to_mend
 from report.tables import build
@@ -19,7 +20,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="the .csv to write; .md and .tex appear beside it")
     parser.add_argument("--strict", action="store_true", help="stale, missing or diverged runs are an error")
     arguments = parser.parse_args()
-    table = build(read_json(arguments.plan))
+    table = build(read_plan(arguments.plan))
     for problem in table.problems:
         print(f"warning: {problem}", file=sys.stderr)
     if command := command_to_mend(table.problems, arguments.out):

@@ -10,7 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline.record import StageError, read_json, run_stage, write_json
+from pipeline.record import StageError, run_stage, write_json
+from pipeline.tables import read_plan
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     parser.add_argument("--strict", action="store_true", help="a store that cannot be reached is an error")
     parser.add_argument("--new", action="store_true", help="do nothing when no table is newer than the index")
     arguments = parser.parse_args()
-    plan = read_json(arguments.plan)
+    plan = read_plan(arguments.plan)
     if arguments.new and not _newer(plan["tables"], Path(arguments.out)):
         return
     from report.tracking import store_uri, sync

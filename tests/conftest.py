@@ -41,17 +41,21 @@ class Project:
 
     root: Path
 
-    def run(self, *command: str, env: dict[str, str] | None = None, timeout: int = 300) -> subprocess.CompletedProcess:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "SNAKEMAKE_", "MLFLOW_"))}
-        environment |= {
+    def environment(self, env: dict[str, str] | None = None) -> dict[str, str]:
+        """What a command here finds, nothing of this process's own settings, and `env`."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "SNAKEMAKE_", "MLFLOW_"))}
+        return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.root),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             **(env or {}),
         }
+
+    def run(self, *command: str, env: dict[str, str] | None = None, timeout: int = 300) -> subprocess.CompletedProcess:
         return subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-        )
+            command, cwd=self.root, env=self.environment(env), capture_output=True, text=True, timeout=timeout,
+            check=False,
+        )  # fmt: skip
 
     def snakemake(self, *words: str, env: dict[str, str] | None = None, timeout: int = 300):
         return self.run(

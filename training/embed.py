@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
     arguments = parser.parse_args()
-    records = read_records(Path(arguments.model).with_name("train.json"))
+    records = read_records(Path(arguments.model).with_name("train.json"), "prepare", "train")
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.model)
     recipe = records["train"]["settings"]["recipe"]

@@ -101,7 +101,7 @@ def read_base(recipe: dict[str, Any], path: str | None, data: Prepared) -> dict[
         )
     if not Path(path).is_file():
         raise StageError(f"{path}: base model not found; train {recipe['base']['recipe']!r} first")
-    records = read_records(Path(path).with_name("train.json"))
+    records = read_records(Path(path).with_name("train.json"), "prepare", "train")
     if records["prepare"]["settings"]["name"] == data.card["name"]:  # a base may have been trained on another data set
         check_made_from(data, records, path)
     record = records["train"]

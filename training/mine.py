@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="the .npz to write; its record goes beside it as .json")
     arguments = parser.parse_args()
     data = open_prepared(arguments.data)
-    records = read_records(Path(arguments.features).with_name("features.json"))
+    records = read_records(Path(arguments.features).with_name("features.json"), "embed")
     check_made_from(data, records, arguments.features)
     settings = {"array": arguments.array, "count": arguments.count, "splits": arguments.splits}
     record = Record("mine", ("training.mine",), settings, {"features": records["embed"]["fingerprint"]})
@@ -67,7 +67,7 @@ def nearest(z: Tensor, count: int) -> Tensor:
 
 def read_neighbours(path: str | Path, rows: np.ndarray, data: Prepared) -> tuple[Tensor, str]:
     """(neighbours [N, k + 1], fingerprint) of a file of this stage, if it was made of these `rows` of this data."""
-    records = read_records(Path(path).with_suffix(".json"))
+    records = read_records(Path(path).with_suffix(".json"), "mine")
     check_made_from(data, records, path)
     record = records["mine"]
     with open_arrays(path, record) as stored:

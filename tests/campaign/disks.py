@@ -1,0 +1,83 @@
+"""Disks that are full, or that can only be read, under the results folder."""
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from tests.campaign.case import Case, Outcome, Setting, Skipped, require
+from tests.campaign.site import QUIET, Site, line
+
+ENOUGH = "size=500m"
+FULL = r"error: .*No space left on device; free space"
+READ_ONLY = r"Read-only file system"
+
+
+@contextlib.contextmanager
+def disk(site: Site, options: str) -> Iterator[None]:
+    """A small disk of its own in the place of the results folder, which stays below as it is."""
+    site.results.mkdir(parents=True, exist_ok=True)
+    done = _mount("-t", "tmpfs", "-o", options, "tmpfs", str(site.results))
+    if done.returncode:
+        raise Skipped(f"mount: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(site.results)], check=False)
+
+
+def again(site: Site, options: str) -> None:
+    """Change the disk while it is in use."""
+    done = _mount("-o", f"remount,{options}", str(site.results))
+    require(done.returncode == 0, f"mount: {done.stderr.strip()}")
+
+
+def _mount(*words: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
+    except OSError as problem:
+        raise Skipped(f"mount: {problem}") from None
+
+
+def full(setting: Setting, room: str) -> Outcome:
+    """The disk is full once `room` is taken; then there is more of it."""
+    expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder, results=False)
+    with disk(site, f"size={room}"):
+        status, said = site.make(*QUIET)
+        require(status != 0, "a run on a full disk ended as if it had written everything")
+        outcome = Outcome(f"exit status {status}; after `mount -o remount,{ENOUGH}` the same command made the table")
+        outcome.tell(line(said, FULL))
+        for path in site.results.rglob("*.part"):
+            raise AssertionError(f"{path} was left behind")
+        again(site, ENOUGH)
+        site.made(*QUIET)
+        site.require_table(expected)
+    return outcome
+
+
+def read_only(setting: Setting) -> Outcome:
+    """A finished suite on a disk that can only be read has nothing to do; a table that is missing cannot be made."""
+    expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder, results=False)
+    with disk(site, ENOUGH):
+        shutil.copytree(setting.finished / "results/smoke", site.results, dirs_exist_ok=True, symlinks=True)
+        shutil.copytree(setting.finished / ".snakemake", site.root / ".snakemake", dirs_exist_ok=True)
+        again(site, "ro")
+        require("Nothing to be done" in site.made(*QUIET), "a finished suite was not left alone")
+        again(site, "rw")
+        site.without_table()
+        again(site, "ro")
+        status, said = site.make(*QUIET)
+        require(status != 0, "a run that could not write ended well")
+        outcome = Outcome(f"finished: nothing to be done; without its table: exit status {status}, made once writable")
+        outcome.tell(line(said, READ_ONLY))
+        again(site, "rw")
+        site.made(*QUIET)
+        site.require_table(expected)
+    return outcome
+
+
+CASES = [
+    Case("disk-full-at-once", "results on a disk with room for almost nothing", lambda setting: full(setting, "40k")),
+    Case("disk-full-in-training", "results on a disk that fills up in a training", lambda setting: full(setting, "1m")),
+    Case("disk-read-only", "results on a disk that can only be read", read_only),
+]
