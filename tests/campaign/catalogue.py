@@ -1,6 +1,6 @@
-"""All cases by name."""
+"""All cases by name, the quick ones first."""
 
-from tests.campaign import damage, disks, kills, tracker
+from tests.campaign import changes, damage, disks, failures, kills, neighbours, tracker
 from tests.campaign.case import gathered
 
-CASES = gathered(kills.CASES, disks.CASES, damage.CASES, tracker.CASES)
+CASES = gathered(damage.CASES, changes.CASES, neighbours.CASES, tracker.CASES, failures.CASES, disks.CASES, kills.CASES)
