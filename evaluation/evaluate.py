@@ -159,12 +159,12 @@ def _stored(path: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     """
     try:
         stored = read_json(path)
-        records, result = dict(stored["records"]), stored["result"]
-        record = records.pop(evaluation.stage)
-    except (StageError, KeyError, TypeError):
+        records, status = dict(stored["records"]), stored["result"].get("status")
+        made = records.pop(evaluation.stage)["fingerprint"]
+    except (StageError, KeyError, TypeError, ValueError, AttributeError):
         return None  # not there, or not a record: made anew
-    same = record.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
-    return stored if same and result.get("status") not in (None, "failed") else None
+    same = made == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
+    return stored if same and status not in (None, "failed") else None
 
 
 def _result(evaluation: Evaluation) -> dict[str, Any]:

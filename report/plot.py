@@ -12,7 +12,8 @@ from typing import Any
 from pipeline.catalogue import entry_or_json
 from pipeline.record import StageError, run_stage, whole
 from pipeline.wings import own_settings
-from preparation.prepared import open_prepared
+from preparation.prepared import check_made_from, open_prepared
+from report.contents import read_checked
 from report.figure import Shown, load
 
 
@@ -26,6 +27,8 @@ def main() -> None:
     _, entry = entry_or_json("figure", arguments.figure)
     runs = shown(arguments.runs, entry["recipes"])
     data = open_prepared(arguments.data, verify=False)
+    for run in runs.values():
+        check_made_from(data, read_checked(run.folder / "train.json", "training")["records"], run.folder)
     kind = load(entry["kind"])
     figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
     figure.suptitle(f"{entry['title']} ({data.card['name']})")

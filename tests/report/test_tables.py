@@ -25,8 +25,13 @@ def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", **resul
     store(folder, "clustering/kmeans", result, records)
     store(folder, "", {}, {"train": records["train"]}, folder / "train.json")
     score = "metrics/clustering/kmeans.json"
-    sources = [("model.pt", "train.json", "train", "f"), ("metrics.json", score, "score/kmeans", "s")]
-    keys = ("output", "record", "stage", "fingerprint")
+    sources = [
+        ("model.pt", "train.json", "train", "f", "train.log"),
+        ("metrics.json", score, "score/kmeans", "s", "evaluate.log"),
+    ]
+    keys = ("output", "record", "stage", "fingerprint", "log")
+    for output in ("model.pt", "metrics.json"):
+        (folder / output).touch()
     return {
         "folder": str(folder),
         "dataset": "d",
@@ -35,8 +40,8 @@ def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", **resul
         "seed": seed,
         "expected": {"train": ["f", "c"], "assign/kmeans": ["a", "c"], "score/kmeans": ["s", "c"]},
         "sources": [
-            dict(zip(keys, (f"{folder}/{output}", f"{folder}/{record}", *rest), strict=True))
-            for output, record, *rest in sources
+            dict(zip(keys, (f"{folder}/{output}", f"{folder}/{record}", stage, of, f"{folder}/{log}"), strict=True))
+            for output, record, stage, of, log in sources
         ],
     }
 
@@ -246,6 +251,41 @@ def test_tables_need_no_torch():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+def test_data_sets_of_one_title_never_share_a_cell(tmp_path):
+    """Titles are printed, no more: the mean of two data sets is nobody's accuracy."""
+    runs = [run(tmp_path / name, 0, acc) | {"dataset": name} for name, acc in (("a", 0.75), ("b", 0.25))]
+    table = build(plan([row("mine", runs)], datasets={"a": "Data", "b": "Data"}))
+    assert {key: cell.values for key, cell in table.rows[0].cells.items()} == {
+        ("a", "ACC"): [75.0],
+        ("b", "ACC"): [25.0],
+    }
+    assert [line.split(",")[5:11] for line in to_csv(table).splitlines()] == [
+        ["Data ACC", "Data ACC std", "Data ACC n"] * 2,
+        ["75.0", "", "1", "25.0", "", "1"],
+    ]
+
+
+def test_a_data_set_of_the_paper_alone_is_no_data_set_of_ours(tmp_path):
+    """A paper may call its data set what we call another of ours in config."""
+    values = [reported("A", "79.7", dataset="d")]
+    found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)], reported="A")], reported=values)))[0]
+    assert [found["Data ACC"], found["d ACC"], found["d ACC paper"]] == ["50.0", "", "79.7"]
+    assert "Data ACC paper" not in found
+
+
+def test_protocols_of_one_title_are_ranked_apart(tmp_path):
+    both = [run(tmp_path / "a", 0, 0.9), run(tmp_path / "b", 0, 0.7, protocol="split")]
+    table = build(plan([row("mine", both)], protocols={"full": "same", "split": "same"}))
+    assert [next(iter(r.cells.values())).rank for r in table.rows] == [1, 1]
+
+
+def test_a_bar_in_a_note_breaks_no_markdown_table(tmp_path):
+    failed = run(tmp_path / "b", 1, 0.5, status="failed", reason="a|b")
+    line = next(line for line in to_markdown(build(plan([row("x|y", [failed])]))).splitlines() if "seed 1" in line)
+    assert "| x\\|y |" in line
+    assert "failed: a\\|b |" in line
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_strict_makes_problems_an_error(tmp_path, project, strict):
     stale = run(tmp_path / "run", 0, 0.5, fingerprint="old")
@@ -293,7 +333,7 @@ def test_rows_of_seen_splits_and_of_some_metrics(tmp_path):
         row("no metric", [made], metrics=[]),
     ]
     table = build(plan(rows, reported=reported))
-    assert table.datasets == ["Data"]  # the paper's own name of a part makes no column of its own
+    assert table.datasets == {"d": "Data"}  # the paper's own name of a part makes no column of its own
     found = read(table)
     assert [line["Data ACC"] for line in found] == ["50.0", "90.0", ""]
     assert found[1]["Data ACC paper"] == "95.0"
