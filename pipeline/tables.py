@@ -70,7 +70,7 @@ def reported_values(table: Table) -> list[dict[str, str]]:
 
 
 def _read_reported(path: Path) -> list[dict[str, str]]:
-    """Rows of a file of reported values: every value a number or empty, and for one cell one value. Raises ConfigError."""
+    """Rows of a file of reported values: each a number or empty, and for one cell one. Raises ConfigError."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
@@ -85,10 +85,14 @@ def _read_reported(path: Path) -> list[dict[str, str]]:
             raise ConfigError(f"{path}, row {number}: {len(REPORTED)} values are expected, as in the header")
         for key in ("mean", "std"):
             if row[key] and not _is_number(row[key]):
-                raise ConfigError(f"{path}, row {number}: {key} {row[key]!r} is no number; leave it empty if there is none")
+                raise ConfigError(
+                    f"{path}, row {number}: {key} {row[key]!r} is no number; leave it empty if there is none"
+                )
         cell = tuple(row[key] for key in REPORTED[:5])
         if row["mean"] and (first := cells.setdefault(cell, number)) != number:
-            raise ConfigError(f"{path}: rows {first} and {number} both give a value for {', '.join(filter(None, cell))}")
+            raise ConfigError(
+                f"{path}: rows {first} and {number} both give a value for {', '.join(filter(None, cell))}"
+            )
     return rows
 
 

@@ -14,8 +14,8 @@ and beside it: a file config/figures/{name}.yaml with `kind: {file name}`, drawn
 results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else knows it.
 
 - In: label -> run, in the configured order; the files of a run are those of its folder (features.npz, history.csv,
-  snapshots.npz), read with `features` and `snapshots` below and report/history.py, whose errors name the file. `data` has
-  labels, which figures may use.
+  snapshots.npz), read with `features` and `snapshots` below and report/history.py, whose errors name the file. `data`
+  has labels, which figures may use.
 - Out: a matplotlib Figure without a title above all; the stage writes title and data set there and saves it.
 - Errors. StageError that names the file and what it lacks: the figure is not drawn then.
 - Style. Colours: one per class, the same in every panel, named in a legend; curves also differ by dash.

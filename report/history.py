@@ -22,13 +22,16 @@ def read_history(path: str | Path) -> list[dict[str, float]]:
         raise StageError(f"{path}: not text in UTF-8 ({problem}); {cure}") from None
     if text and not text.endswith("\n"):
         raise StageError(f"{path}: its last line is cut off; {cure}")
-    rows = []
-    for number, row in enumerate(csv.DictReader(text.splitlines()), 2):
-        if "epoch" not in row or None in row or None in row.values():
-            raise StageError(f"{path}, line {number}: as many values as columns are expected, one of them epoch; {cure}")
+    reader, rows = csv.DictReader(text.splitlines()), []
+    if "epoch" not in (reader.fieldnames or ()):
+        raise StageError(f"{path}: columns {reader.fieldnames} found, epoch is expected among them; {cure}")
+    for number, row in enumerate(reader, 2):
+        if None in row or None in row.values():
+            raise StageError(f"{path}, line {number}: as many values as columns are expected; {cure}")
         try:
             rows.append({name: float(value) for name, value in row.items() if value})
             int(rows[-1]["epoch"])
         except (KeyError, ValueError, OverflowError):
-            raise StageError(f"{path}, line {number}: {', '.join(row.values())}: numbers are expected; {cure}") from None
+            said = ", ".join(row.values())
+            raise StageError(f"{path}, line {number}: {said}: numbers are expected; {cure}") from None
     return rows

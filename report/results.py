@@ -43,7 +43,7 @@ class Read:
 
 
 def read_result(run: Mapping[str, Any], spec: Mapping[str, Any], metrics: Iterable[str]) -> Read | Problem:
-    """The result of a run for one row, where it has them with a number for each of `metrics`, or what keeps it from being
+    """The result of a run for one row, those of `metrics` that it has being numbers, or what keeps it from being
     printed.
     """
     folder, key = run["folder"], f"clustering/{spec['assigner']}" if "assigner" in spec else spec["probe"]

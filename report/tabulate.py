@@ -2,8 +2,8 @@
 
 python -m report.tabulate --plan results/.plan/table2.json --out results/table2.csv
 
-With --partial, of a run of the pipeline that failed: what there is goes into results/table2.partial.csv and .md, with the
-cause of each missing run in the notes. The table itself appears only when it is complete.
+With --partial, where the pipeline failed: what there is goes into results/table2.partial.csv and .md, with the cause of
+each missing run in the notes. The table itself appears only when it is complete.
 """
 
 import argparse

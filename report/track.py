@@ -31,8 +31,8 @@ def main() -> None:
         reason = " ".join(str(problem).split())[:300]
         kind = "" if isinstance(problem, StageError) else f"{type(problem).__name__}: "
         message = (
-            f"results were not mirrored into MLflow at {store_uri(plan['results'])} ({kind}{reason}); mend the store or "
-            "MLFLOW_TRACKING_URI and run `python -m report.track` again"
+            f"results were not mirrored into MLflow at {store_uri(plan['results'])} ({kind}{reason}); mend the store "
+            "or MLFLOW_TRACKING_URI and run `python -m report.track` again"
         )
         if arguments.strict:
             raise StageError(message) from None

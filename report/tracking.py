@@ -1,10 +1,10 @@
 """MLflow as a mirror of the results folder: rebuilt or extended from files at any time, never the truth itself.
 
 Each run of the suite becomes one MLflow run. Its tag `bench.key` says which: the identity of the results folder, then
-data set, protocol, recipe and seed, so that several folders share a store and none touches what another mirrored. Its tag
+data set, protocol, recipe and seed, so that folders can share a store and none touches what another mirrored. Its tag
 `bench.fingerprint` says what state of the files it mirrors: the same one is left alone, another one replaces the run.
-Times of metrics are the recorded end of the stage, so that logging twice cannot double a point. What is not finite, which
-stores cannot hold, is told in tags.
+Times of metrics are the recorded end of the stage, so that logging twice cannot double a point. What is not finite,
+which stores cannot hold, is told in tags.
 """
 
 import functools
@@ -26,8 +26,8 @@ BATCH = 1000  # metrics per request, MLflow's limit
 
 
 def identity(results: str) -> str:
-    """What tells this results folder from every other, on whatever machine: 32 hex digits, drawn once and kept in its file
-    .id. A copy of the folder holds the same results and has the same identity.
+    """What tells this results folder from every other, on whatever machine: 32 hex digits, drawn once and kept in its
+    file .id. A copy of the folder holds the same results and has the same identity.
     """
     path = Path(results) / ".id"
     if not path.exists():

@@ -175,7 +175,10 @@ def test_scored_images_are_mined_only_where_a_recipe_watches_them():
 @pytest.mark.parametrize("title", ["digits", "Digits", " digits "])
 @pytest.mark.parametrize(
     ("file", "kind", "names", "part"),
-    [("digits_200.yaml", "datasets", ["digits", "digits_200"], "columns"), ("protocols.yaml", "protocols", ["full", "all"], "rows")],
+    [
+        ("digits_200.yaml", "datasets", ["digits", "digits_200"], "columns"),
+        ("protocols.yaml", "protocols", ["full", "all"], "rows"),
+    ],
 )
 def test_two_of_one_title_in_a_table_are_refused(monkeypatch, title, file, kind, names, part):
     """A reader could not tell whose number it is."""
@@ -191,7 +194,9 @@ def test_two_of_one_title_in_a_table_are_refused(monkeypatch, title, file, kind,
 
     monkeypatch.setattr(catalogue, "read_yaml", same)
     what = {"datasets": "data sets", "protocols": "protocols"}[kind]
-    message = f"{what} '{names[0]}' and '{names[1]}' both have the title {title!r}, so their {part} could not be told apart"
+    message = (
+        f"{what} '{names[0]}' and '{names[1]}' both have the title {title!r}, so their {part} could not be told apart"
+    )
     with pytest.raises(ConfigError, match=message):
         Plan(config(**{kind: names}, tables=["table2"]))
 
@@ -252,7 +257,7 @@ def test_every_source_of_a_row_names_its_log():
     assert found == {
         "prepare": "digits_200_prepare.log",
         "train": "digits_200_full_scan_seed0_train.log",
-        "mine": "digits_200_full_simclr_base_seed0_mine_z-5-train+test.log",
+        "mine": "digits_200_full_simclr_base_seed0_mine_z-20-train+test.log",
         "embed": "digits_200_full_scan_seed0_embed.log",
         "assign/argmax": "digits_200_full_scan_seed0_assign_argmax.log",
         "score/argmax": "digits_200_full_scan_seed0_evaluate.log",

@@ -147,9 +147,7 @@ def test_a_stale_result_names_the_job_that_should_have_renewed_it(tmp_path):
 
 def tabulate(project, folder, rows, *more):
     (folder / "plan.json").write_text(json.dumps(plan(rows)))
-    return project.stage(
-        "report.tabulate", "--plan", str(folder / "plan.json"), "--out", str(folder / "t.csv"), *more
-    )
+    return project.stage("report.tabulate", "--plan", str(folder / "plan.json"), "--out", str(folder / "t.csv"), *more)
 
 
 def tables(folder):
@@ -172,8 +170,8 @@ def test_what_there_is_of_a_table_is_written_beside_it(tmp_path, project):
     assert done.stderr.splitlines() == [
         f"missing: {tmp_path}/2: not run; {failed}",
         f"missing: {tmp_path}/3: not run; stage train never started",
-        f"{tmp_path}/t.csv was not made: 2 of its runs are missing, named above with the cause; what there is stands in "
-        f"{tmp_path}/t.partial.csv and {tmp_path}/t.partial.md",
+        f"{tmp_path}/t.csv was not made: 2 of its runs are missing, named above with the cause; what there is stands "
+        f"in {tmp_path}/t.partial.csv and {tmp_path}/t.partial.md",
     ]
     rows = [row("mine", [*good, run(tmp_path / "2", 2, 0.6), run(tmp_path / "3", 3, 0.6)])]
     done = tabulate(project, tmp_path, rows)
