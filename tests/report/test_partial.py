@@ -9,7 +9,7 @@ import pytest
 from report.causes import cause
 from report.results import command_to_mend
 from report.tables import build
-from tests.report.test_tables import plan, read, row, run
+from tests.report.folders import plan, read, row, run
 
 
 def damaged(folder, change):
@@ -138,8 +138,9 @@ def test_the_cause_is_the_first_stage_that_failed(tmp_path):
 
 def test_a_stale_result_names_the_job_that_should_have_renewed_it(tmp_path):
     entry = run(tmp_path / "a", 1, 0.5, fingerprint="old")
-    (tmp_path / "a/model.pt").unlink()
     (tmp_path / "a/train.log").write_text("error: no space\n")
+    assert cause(entry) == ""  # what the job made is there: its log is of that
+    (tmp_path / "a/model.pt").unlink()
     (problem,) = build(plan([row("mine", [entry])])).problems
     assert problem.kind == "stale"
     assert problem.reason.endswith(f"; stage train did not finish: error: no space ({tmp_path}/a/train.log)")
