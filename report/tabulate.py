@@ -67,13 +67,16 @@ def write_partial(table: Table, out: Path) -> None:
         part = dataclasses.replace(table, title=f"{table.title} (partial: runs are missing, see the notes)")
         write(out, dict(zip(PARTIAL, (to_csv(part), to_markdown(part)), strict=True)))
         said += f"; what there is stands in {' and '.join(str(out.with_suffix(ending)) for ending in PARTIAL)}"
-    print(said, file=sys.stderr)
+    print(f"{said}; {out} itself is of an earlier run" if out.exists() else said, file=sys.stderr)
 
 
 def remove_partial(out: Path) -> None:
     """Remove what an earlier run left of a table that was not complete then."""
     for ending in PARTIAL:
-        out.with_suffix(ending).unlink(missing_ok=True)
+        try:
+            out.with_suffix(ending).unlink(missing_ok=True)
+        except OSError as problem:
+            raise StageError(f"{out.with_suffix(ending)}: cannot be removed: {problem.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -190,11 +190,14 @@ def test_a_table_that_misses_nothing_gets_no_part(tmp_path, project):
 
 def test_a_table_without_one_finished_run_is_not_written(tmp_path, project):
     (tmp_path / "t.partial.md").touch()
-    done = tabulate(project, tmp_path, [row("mine", [lost(tmp_path / "0", 0, b"error: x\n")])], "--partial")
+    rows = [row("mine", [lost(tmp_path / "0", 0, b"error: x\n")])]
+    done = tabulate(project, tmp_path, rows, "--partial")
     assert (done.returncode, tables(tmp_path)) == (0, [])
-    assert done.stderr.splitlines()[-1] == (
-        f"{tmp_path}/t.csv was not made: 1 of its runs is missing, named above with the cause"
-    )
+    said = f"{tmp_path}/t.csv was not made: 1 of its runs is missing, named above with the cause"
+    assert done.stderr.splitlines()[-1] == said
+    (tmp_path / "t.csv").touch()
+    told = tabulate(project, tmp_path, rows, "--partial").stderr.splitlines()[-1]
+    assert told == f"{said}; {tmp_path}/t.csv itself is of an earlier run"
 
 
 def test_a_damaged_plan_is_one_line(tmp_path, project):
