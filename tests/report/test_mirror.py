@@ -130,6 +130,16 @@ def test_what_is_not_finite_is_told_in_tags(client, tmp_path):
     assert run.data.params["recipe.mAP at 1"] == "3"
 
 
+@pytest.mark.parametrize("file", ["train.json", "metrics/knn.json", "history.csv"])
+def test_a_run_that_the_system_cannot_read_is_named(client, tmp_path, file):
+    plan = results(tmp_path / "results")
+    path = tmp_path / "results/runs/digits/full/r/seed0" / file
+    path.unlink()
+    path.mkdir()  # what a failing disk says is another word; permissions do not bind root
+    (said,) = sync(plan)["unreadable"]
+    assert said.startswith(f"{path}: cannot be read: Is a directory")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [

@@ -200,6 +200,14 @@ def test_a_table_without_one_finished_run_is_not_written(tmp_path, project):
     assert told == f"{said}; {tmp_path}/t.csv itself is of an earlier run"
 
 
+def test_a_part_that_cannot_be_removed_is_one_line(tmp_path, project):
+    (tmp_path / "t.partial.md").mkdir()
+    done = tabulate(project, tmp_path, [row("mine", [run(tmp_path / "0", 0, 0.5)])])
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/t.partial.md: cannot be removed: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_damaged_plan_is_one_line(tmp_path, project):
     (tmp_path / "plan.json").write_text('{"title"')
     words = ["--plan", str(tmp_path / "plan.json"), "--out", str(tmp_path / "t.csv")]
