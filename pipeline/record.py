@@ -134,13 +134,17 @@ def read_json(path: str | Path) -> Any:
     """Read a JSON file that a stage wrote; a missing or broken one is an error that says what to do."""
     path = Path(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
     except OSError as problem:
         raise StageError(f"{path}: cannot be read: {of_system(problem)}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except ValueError as problem:
         raise StageError(f"{path}: not valid JSON ({problem}); delete it and run its stage again") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number that a stage writes")
 
 
 def read_records(path: str | Path) -> dict[str, Any]:
