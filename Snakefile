@@ -83,3 +83,11 @@ onsuccess:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
         strict = "--strict" if config["strict"] else ""
         shell("python -m report.track --plan {suite:q} --out {index:q} --new {strict}")
+
+
+onerror:
+    # A failed run costs its own cells: what there is of each table goes beside it, with the cause of what is missing.
+    if workflow.is_main_process:
+        for name in plan.tables:
+            asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
+            shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")

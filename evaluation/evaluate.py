@@ -162,12 +162,12 @@ def _stored(path: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     try:
         stored = read_json(path)
         records, result = dict(stored["records"]), stored["result"]
-        record = records.pop(evaluation.stage)
-    except (StageError, KeyError, TypeError):
+        made, status = records.pop(evaluation.stage), result.get("status")
+        written = made["fingerprint"], made["result"]
+    except (StageError, KeyError, TypeError, ValueError, AttributeError):
         return None  # not there, or not a record: made anew
-    same = record.get("fingerprint") == evaluation.record.facts["fingerprint"] and records == dict(evaluation.before)
-    same = same and record.get("result") == fingerprint(result=result)
-    return stored if same and result.get("status") not in (None, "failed") else None
+    same = written == (evaluation.record.facts["fingerprint"], fingerprint(result=result))
+    return stored if same and records == dict(evaluation.before) and status not in (None, "failed") else None
 
 
 def _result(evaluation: Evaluation) -> dict[str, Any]:

@@ -34,18 +34,8 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
     where = f"config/tables/{name}.yaml"
     for metric in table["metrics"]:
         require(f"metric in {where}", metric, catalogue.names("metric"))
-    for kind, values in (("data set", datasets), ("protocol", protocols)):
-        for value in values:
-            require(f"{kind} in {where}", value, catalogue.names(kind))
-    titles: dict[str, str] = {}
-    for dataset in datasets:
-        title = catalogue.entry("data set", dataset)["title"]
-        if title in titles:
-            raise ConfigError(
-                f"{where}: data sets {titles[title]!r} and {dataset!r} both have the title {title!r}, so their columns "
-                "would be one; give one of them another title"
-            )
-        titles[title] = dataset
+    for kind, values, part in (("data set", datasets, "columns"), ("protocol", protocols, "rows")):
+        _check_titles(where, kind, values, part)
     for row in table["rows"]:
         at = f"{where}, row {row['label']!r}"
         if "recipe" not in row:
@@ -58,6 +48,22 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
         for key in ("assigner", "probe"):
             if key in row:
                 require(f"{key} in {where}", row[key], catalogue.names(key))
+
+
+def _check_titles(where: str, kind: str, values: Iterable[str], part: str) -> None:
+    """Names of `kind` that are known, each once, with titles that a reader of the table can tell apart."""
+    titles: dict[str, str] = {}
+    for value in values:
+        require(f"{kind} in {where}", value, catalogue.names(kind))
+        title = catalogue.entry(kind, value)["title"]
+        other = titles.setdefault(" ".join(title.split()).casefold(), value)
+        if other == value and list(values).count(value) > 1:
+            raise ConfigError(f"{where}: {kind} {value!r} stands twice; every entry counts once")
+        if other != value:
+            raise ConfigError(
+                f"{where}: {kind}s {other!r} and {value!r} both have the title {title!r}, so their {part} could not be "
+                "told apart; give one of them another title"
+            )
 
 
 def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], probes: Iterable[str]) -> None:

@@ -53,8 +53,23 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
         file.truncate(0)
         file.write(platform.node())
         file.flush()
+        _remove_damaged(folder / "metadata")
     _taken(file, LOCK_SH)
     _held[str(folder.absolute())] = file
+
+
+def _remove_damaged(notes: Path) -> None:
+    """Remove those of Snakemake's notes that are no text: it skips what is cut off, but ends with a traceback at these.
+    A job without notes is left as it is; its own record says what it was (pipeline/record.py).
+    """
+    for path in (path for path in notes.rglob("*") if path.is_file()):
+        try:
+            path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            path.unlink()
+            print(f"{path}: damaged; Snakemake goes on without this note", file=sys.stderr)
+        except OSError:
+            continue
 
 
 def take_results(results: str | Path) -> None:

@@ -140,17 +140,21 @@ def read_json(path: str | Path) -> Any:
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
         held = not isinstance(value, dict) or value.pop(CHECKSUM, None) in (None, fingerprint(of=value))
     except FileNotFoundError:
         raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
     except OSError as problem:
         raise StageError(f"{path}: cannot be read: {of_system(problem)}") from None
-    except ValueError as problem:  # no UTF-8, no JSON, or no finite number
+    except ValueError as problem:
         raise StageError(f"{path}: not valid JSON ({problem}); delete it and run its stage again") from None
     if not held:
         raise Damaged(f"{path}: its content is not what was written; delete it and run its stage again")
     return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number that a stage writes")
 
 
 def read_records(path: str | Path, *needed: str) -> dict[str, Any]:

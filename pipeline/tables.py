@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from pipeline.record import StageError, read_json
 from pipeline.runs import Row, Run, Table
 from pipeline.sources import sources
 from pipeline.stages import Stages
+
+# Columns of config/reported/*.csv.
+REPORTED = ["table", "method", "dataset", "setting", "metric", "mean", "std", "unit", "source", "note"]
 
 
 def plan_name(name: str, text: str) -> str:
@@ -75,8 +79,41 @@ def reported_values(table: Table) -> list[dict[str, str]]:
         known = [file.stem for file in path.parent.glob("*.csv")]
         raise ConfigError(f"no reported values {path.name}; {suggestion(path.stem, known)}")
     wanted = {row.get("reported") for row in table["rows"]} - {None}
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["table"] == table["reported"]["table"]]
+    rows = [row for row in _read_reported(path) if row["table"] == table["reported"]["table"]]
     for method in wanted:
         require(f"reported method in {path.name}", method, {row["method"] for row in rows})
     return [row for row in rows if row["method"] in wanted]
+
+
+def _read_reported(path: Path) -> list[dict[str, str]]:
+    """Rows of a file of reported values: each a number or empty, and for one cell one. Raises ConfigError."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            rows = list(reader)
+        except (csv.Error, UnicodeDecodeError) as problem:
+            raise ConfigError(f"{path}: not a CSV file in UTF-8 ({problem})") from None
+    if list(reader.fieldnames or []) != REPORTED:
+        raise ConfigError(f"{path}: columns {reader.fieldnames} found; expected {', '.join(REPORTED)}")
+    cells: dict[tuple[str, ...], int] = {}
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise ConfigError(f"{path}, row {number}: {len(REPORTED)} values are expected, as in the header")
+        for key in ("mean", "std"):
+            if row[key] and not _is_number(row[key]):
+                raise ConfigError(
+                    f"{path}, row {number}: {key} {row[key]!r} is no number; leave it empty if there is none"
+                )
+        cell = tuple(row[key] for key in REPORTED[:5])
+        if row["mean"] and (first := cells.setdefault(cell, number)) != number:
+            raise ConfigError(
+                f"{path}: rows {first} and {number} both give a value for {', '.join(filter(None, cell))}"
+            )
+    return rows
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

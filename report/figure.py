@@ -14,7 +14,8 @@ and beside it: a file config/figures/{name}.yaml with `kind: {file name}`, drawn
 results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else knows it.
 
 - In: label -> run, in the configured order; the files of a run are those of its folder (features.npz, history.csv,
-  snapshots.npz), read with `features` below or by the file itself. `data` has labels, which figures may use.
+  snapshots.npz), read with `features` and `snapshots` below and report/history.py, whose errors name the file. `data`
+  has labels, which figures may use.
 - Out: a matplotlib Figure without a title above all; the stage writes title and data set there and saves it.
 - Errors. StageError that names the file and what it lacks: the figure is not drawn then.
 - Style. Colours: one per class, the same in every panel, named in a legend; curves also differ by dash.
@@ -22,6 +23,8 @@ results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else
 """
 
 import importlib
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +57,34 @@ def load(kind: str) -> Any:
     return importlib.import_module(f"report.figures.{kind}")
 
 
+def arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
+    """The named arrays of a .npz file, all of them without names. Raises StageError where it is missing, damaged or has
+    no such array.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            absent = [name for name in names if name not in stored.files]
+            if absent:
+                raise StageError(f"{path}: no array {absent[0]!r}, it has {', '.join(stored.files)}")
+            return {name: stored[name] for name in names or stored.files}
+    except FileNotFoundError:
+        raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+        raise StageError(f"{path}: no readable arrays ({problem}); delete it and run its stage again") from None
+
+
 def features(folder: Path, name: str) -> np.ndarray:
     """An array of a run's features.npz. Raises StageError where it is missing or not finite."""
-    with np.load(folder / "features.npz") as stored:
-        if name not in stored.files:
-            raise StageError(f"{folder / 'features.npz'}: no array {name!r}, it has {', '.join(stored.files)}")
-        z = stored[name]
+    z = arrays(folder / "features.npz", name)[name]
     if not np.isfinite(z).all():
         raise StageError(f"{folder / 'features.npz'}: array {name!r} is not finite; the run diverged")
     return z
+
+
+def snapshots(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a run's snapshots.npz, `rows` among them; features as they are, of a diverged run not finite."""
+    path = folder / "snapshots.npz"
+    return arrays(path) | arrays(path, "rows")
 
 
 def some(rows: np.ndarray) -> np.ndarray:

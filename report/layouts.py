@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Iterable
 
 from report.tables import Cell, Row, Table
 
@@ -18,11 +19,12 @@ def to_csv(table: Table) -> str:
     columns = _columns(table)
     head = [*HEADS]
     for dataset, metric in columns:
-        head += [f"{dataset} {metric}{suffix}" for suffix in ("", " std", " n")]
+        column = f"{table.datasets[dataset]} {metric}"
+        head += [column, f"{column} std", f"{column} n"]
         if _has_reported(table, dataset, metric):
-            head += [f"{dataset} {metric} paper", f"{dataset} {metric} paper std"]
+            head += [f"{column} paper", f"{column} paper std"]
             if table.verdicts:
-                head += [f"{dataset} {metric} difference", f"{dataset} {metric} verdict"]
+                head += [f"{column} difference", f"{column} verdict"]
     writer.writerow([*head, "notes"])
     for row in table.rows:
         line = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
@@ -41,8 +43,8 @@ def to_markdown(table: Table) -> str:
     """One Markdown table; ours as mean ± std (n), the paper's in brackets, best bold, second best underlined."""
     columns = _columns(table)
     lines = [f"# {table.title}", ""]
-    heads = [*HEADS, *(f"{dataset} {table.metrics[metric]['title']}" for dataset, metric in columns), "notes"]
-    lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    heads = [*HEADS, *(f"{table.datasets[name]} {table.metrics[metric]['title']}" for name, metric in columns), "notes"]
+    lines += [_markdown_row(heads), "|" + " --- |" * len(heads)]
     for row in table.rows:
         cells = [row.label, row.recipe, row.source, row.protocol, row.fitted_on]
         for dataset, metric in columns:
@@ -53,7 +55,7 @@ def to_markdown(table: Table) -> str:
             )
             if table.verdicts and row.cells[dataset, metric].verdict in ("within", "above", "below"):
                 cells[-1] += f" {row.cells[dataset, metric].verdict}"
-        lines.append("| " + " | ".join([*cells, "; ".join(_notes(row))]) + " |")
+        lines.append(_markdown_row([*cells, "; ".join(_notes(row))]))
     return "\n".join([*lines, "", _legend(table), ""])
 
 
@@ -63,7 +65,7 @@ def to_tex(table: Table) -> str:
     heads = [
         "method",
         "protocol",
-        *(f"{_tex(dataset)} {_tex(table.metrics[metric]['title'])}" for dataset, metric in columns),
+        *(f"{_tex(table.datasets[name])} {_tex(table.metrics[metric]['title'])}" for name, metric in columns),
     ]
     lines = [f"% {table.title}", f"\\begin{{tabular}}{{ll{'r' * len(columns)}}}", "\\toprule"]
     lines += [" & ".join(heads) + " \\\\", "\\midrule"]
@@ -81,6 +83,11 @@ def to_tex(table: Table) -> str:
         lines.append(" & ".join(cells) + " \\\\")
     legend = "\n".join(f"% {line}" for line in _legend(table).splitlines())
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", legend, ""])
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    """A note may hold what a log says, and a log a bar."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _columns(table: Table) -> list[tuple[str, str]]:

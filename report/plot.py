@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.catalogue import entry_or_json
-from pipeline.record import StageError, run_stage, whole
+from pipeline.record import StageError, read_records, run_stage, verified, whole
 from pipeline.wings import own_settings
-from preparation.prepared import open_prepared
+from preparation.prepared import check_made_from, open_prepared
+from report.contents import read_checked
 from report.figure import Shown, load
 
 
@@ -26,6 +27,12 @@ def main() -> None:
     _, entry = entry_or_json("figure", arguments.figure)
     runs = shown(arguments.runs, entry["recipes"])
     data = open_prepared(arguments.data)
+    for run in runs.values():
+        records = read_checked(run.folder / "train.json", "training")["records"]
+        check_made_from(data, records, run.folder)
+        for file in ("history.csv", "snapshots.npz"):
+            verified(run.folder / file, records["train"])
+        verified(run.folder / "features.npz", read_records(run.folder / "features.json")["embed"])
     kind = load(entry["kind"])
     figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
     figure.suptitle(f"{entry['title']} ({data.card['name']})")

@@ -3,6 +3,7 @@
 A result is printed only if its whole chain of records is the one that the plan expects.
 """
 
+import math
 import os
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.record import read_json
+from pipeline.record import StageError, read_json
+from report.causes import cause, undone
+from report.contents import read_result_file
 
-NOT_RUN, STALE = "not run", "stale"
+NOT_RUN, STALE, UNREADABLE = "not run", "stale", "unreadable"
+LONGEST = 300  # characters of what is said of an unreadable file
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Problem:
     """Why a run's result is not printed."""
 
     folder: str
-    kind: str  # "not run", "stale", "diverged", or the status that its record gives
+    kind: str  # "not run", "stale", "unreadable", "diverged", or the status that its record gives
     reason: str  # in words, without the folder
     stage: str = ""  # the first whose record differs from the plan
     outputs: tuple[str, ...] = ()  # what to make anew so that it can be printed; nothing where that would not help
@@ -38,13 +42,18 @@ class Read:
     train: Mapping[str, Any]
 
 
-def read_result(run: Mapping[str, Any], spec: Mapping[str, Any]) -> Read | Problem:
-    """The result of a run for one row, or what keeps it from being printed."""
+def read_result(run: Mapping[str, Any], spec: Mapping[str, Any], metrics: Iterable[str]) -> Read | Problem:
+    """The result of a run for one row, those of `metrics` that it has being numbers, or what keeps it from being
+    printed.
+    """
     folder, key = run["folder"], f"clustering/{spec['assigner']}" if "assigner" in spec else spec["probe"]
     path = Path(folder, "metrics", f"{key}.json")
     if not path.is_file():
-        return Problem(folder, NOT_RUN, NOT_RUN, outputs=_to_mend(run))
-    stored = read_json(path)
+        return Problem(folder, NOT_RUN, _with_cause(NOT_RUN, run), outputs=_to_mend(run))
+    try:
+        stored = read_result_file(folder, key)
+    except StageError as problem:
+        return unreadable(run, str(problem))
     records, result = stored["records"], stored["result"]
     for stage, (fingerprint, code) in run["expected"].items():
         record = records.get(stage)
@@ -54,7 +63,10 @@ def read_result(run: Mapping[str, Any], spec: Mapping[str, Any]) -> Read | Probl
                 if record is None
                 else ("ran with other code" if record["code"] != code else "ran with other settings, seed or inputs")
             )
-            return Problem(folder, STALE, f"{STALE}, stage {stage} {why}", stage, _to_mend(run))
+            reason = _with_cause(f"{STALE}, stage {stage} {why}", run)
+            return Problem(folder, STALE, reason, stage, _to_mend(run))
+    if other := _other_data(run, records):
+        return Problem(folder, STALE, _with_cause(f"{STALE}, {other}", run), "prepare", _to_mend(run))
     train = records["train"]
     if train["status"] == "diverged":
         where = train["diverged"]
@@ -69,7 +81,21 @@ def read_result(run: Mapping[str, Any], spec: Mapping[str, Any]) -> Read | Probl
     splits = fitted["settings"]["protocol"]
     # Of this run alone: what its base took stands in the base's own row.
     result = {"training_seconds": train["training_seconds"], **result}
+    wrong = [name for name in metrics if name in result and not _is_number(result[name])]
+    if wrong:
+        return unreadable(run, f"{path}: {wrong[0]} is {result[wrong[0]]!r}, a number is expected; delete it")
     return Read(result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"]), train)
+
+
+def _other_data(run: Mapping[str, Any], records: Mapping[str, Any]) -> str:
+    """What is wrong where the data that a result was computed on are not those that now lie in the results folder."""
+    card = next((source["record"] for source in run.get("sources", ()) if source["stage"] == "prepare"
+                 and Path(source["record"]).parent.name == run["dataset"]), None)  # fmt: skip
+    if card is None or not Path(card).is_file():
+        return ""
+    held = read_json(card).get("record", {}).get("content")
+    made = records.get("prepare", {}).get("content")
+    return "" if made == held else f"computed on data {made}, {card} is of data {held}"
 
 
 def marks(read: Read) -> list[str]:
@@ -86,18 +112,38 @@ def marks(read: Read) -> list[str]:
     return marks
 
 
+def lacking(run: Mapping[str, Any], read: Read, held: Iterable[str]) -> Problem | None:
+    """What is wrong with a result that has no number where those of other seeds `held` one."""
+    undefined = read.result.get("undefined", ())
+    names = sorted(name for name in held if name not in read.result and name not in undefined)
+    if not names:
+        return None
+    return unreadable(run, f"its result has no {', '.join(names)}, which other seeds have; delete it")
+
+
+def unreadable(run: Mapping[str, Any], what: str) -> Problem:
+    """The problem of a run with a damaged file. It costs this run and no other."""
+    what = what.replace(f"{run['folder']}/", "")
+    what = what if len(what) <= LONGEST else f"{what[:LONGEST]}..."
+    return Problem(run["folder"], UNREADABLE, f"{UNREADABLE}, {what}", outputs=_to_mend(run))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _with_cause(reason: str, run: Mapping[str, Any]) -> str:
+    said = cause(run)
+    return f"{reason}; {said}" if said else reason
+
+
 def _to_mend(run: Mapping[str, Any]) -> tuple[str, ...]:
     """The most upstream file that a row is made from whose record is missing or differs from the plan, and every such
     data set (a base may have another); the last file, if all are as they should be.
     """
     sources, data, first = run.get("sources", []), [], []
-    for source in sources:
-        path = Path(source["record"])
-        stored = read_json(path) if path.is_file() else {}
-        # A data card holds one record, a run's files one for every stage.
-        record = stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}
-        if record.get("fingerprint") != source["fingerprint"]:
-            (data if source["stage"] == "prepare" else first).append(source["output"])
+    for source in undone(run):
+        (data if source["stage"] == "prepare" else first).append(source["output"])
     return tuple([*data, *first[:1]] or [source["output"] for source in sources[-1:]])
 
 

@@ -2,7 +2,7 @@
 
 Knows no method, recipe or paper by name: rows, columns and reported values come from the table's plan file. A cell is
 the mean over seeds with the sample standard deviation (n - 1) and n. A result whose record differs from the plan is
-stale: it is named and left out, never printed.
+stale: it is named and left out, never printed. Data sets and protocols are told apart by name; titles are only printed.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from report.results import NOT_RUN, Problem, marks, read_result
+from report.results import NOT_RUN, Problem, Read, lacking, marks, read_result
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Row:
     protocol: str = ""
     fitted_on: str = ""
     control: bool = False
-    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # (data set title, metric)
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # (data set, metric)
     notes: list[str] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class Table:
     """A filled table."""
 
     title: str
-    datasets: list[str]
+    datasets: dict[str, str]  # name -> title; a data set that only a paper has goes by `of_paper` of its title
     metrics: dict[str, dict[str, Any]]
     rows: list[Row]
     note: str
@@ -81,22 +81,26 @@ class Table:
     verdicts: bool = False  # whether the table compares with the paper cell by cell
 
 
+def of_paper(title: str) -> str:
+    """In place of a name, which has no colon: a data set that only the reported values have."""
+    return f"paper:{title}"
+
+
 def build(plan: Mapping[str, Any]) -> Table:
     """Read the runs' files metrics/*.json and fill the table that `plan` (pipeline/plan.py, table_plan) describes."""
     problems: list[Problem] = []
     reported = _reported(plan["reported"])
-    datasets = list(plan["datasets"].values())
-    renamed = {name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values()}
-    datasets += [d for d in dict.fromkeys(key[2] for key in reported) if d not in datasets and d not in renamed]
-    rows = []
+    datasets = dict(plan["datasets"])
+    known = {*datasets.values(), *(name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values())}
+    datasets |= {of_paper(title): title for title in dict.fromkeys(key[2] for key in reported) if title not in known}
+    rows, rivals = [], {}
     for spec in plan["rows"]:
         for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
             runs = [run for run in spec["runs"] if run["protocol"] == protocol]
-            rows.append(_row(spec, protocol, runs, plan, reported, datasets, problems))
-    rivals: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        if not row.control:
-            rivals.setdefault((row.protocol, row.kind), []).append(row)
+            row = _row(spec, protocol, runs, plan, reported, datasets, problems)
+            rows.append(row)
+            if not row.control:
+                rivals.setdefault((protocol, row.kind), []).append(row)
     for group in rivals.values():
         for dataset in datasets:
             for metric, facts in plan["metrics"].items():
@@ -112,46 +116,59 @@ def _row(
     runs: list[dict[str, Any]],
     plan: Mapping[str, Any],
     reported: Mapping[tuple, dict[str, str]],
-    datasets: Iterable[str],
+    datasets: Mapping[str, str],
     problems: list[Problem],
 ) -> Row:
     source = spec.get("assigner") or spec.get("probe") or ""
     kind = "clustering" if "assigner" in spec else source
     row = Row(spec["label"], spec.get("recipe", ""), source, kind, plan["protocols"].get(protocol, ""))
     row.control = bool(spec.get("control"))
-    for dataset in datasets:
-        for metric in plan["metrics"]:
-            if metric not in spec.get("metrics", plan["metrics"]):
-                row.cells[dataset, metric] = Cell()
-                continue
-            row.cells[dataset, metric] = _reported_cell(spec, dataset, metric, plan["metrics"][metric], reported)
-            row.cells[dataset, metric].band = spec.get("bands", {}).get(dataset, {}).get(metric)
+    metrics = [metric for metric in plan["metrics"] if metric in spec.get("metrics", plan["metrics"])]
+    for dataset, title in datasets.items():
+        row.cells |= {(dataset, metric): Cell() for metric in plan["metrics"]}
+        for metric in metrics:
+            row.cells[dataset, metric] = _reported_cell(spec, title, metric, plan["metrics"][metric], reported)
+            row.cells[dataset, metric].band = spec.get("bands", {}).get(title, {}).get(metric)
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
-    for run in runs:
-        dataset = plan["datasets"][run["dataset"]]
-        read = read_result(run, spec)
+    for run, read in _read(spec, runs, metrics):
+        dataset = run["dataset"]
         if isinstance(read, Problem):
             problems.append(read)
             said.setdefault((dataset, read.reason), []).append(run["seed"])
             continue
         row.fitted_on = read.fitted_on
-        for metric, facts in plan["metrics"].items():
-            if metric in read.result and metric in spec.get("metrics", plan["metrics"]):
-                row.cells[dataset, metric].values.append(read.result[metric] * facts["scale"])
+        for metric in metrics:
+            if metric in read.result:
+                row.cells[dataset, metric].values.append(read.result[metric] * plan["metrics"][metric]["scale"])
         for mark in marks(read):
             said.setdefault((dataset, mark), []).append(run["seed"])
         precisions.setdefault(dataset, Counter())[read.train.get("precision", "unknown")] += 1
         if read.result.get("selected_on_test"):
             row.notes.append("selected on test labels")
     for (dataset, what), seeds in said.items():
-        row.notes.append(f"{dataset} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
+        row.notes.append(f"{datasets[dataset]} seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {what}")
     for dataset, counts in precisions.items():
         if len(counts) > 1:
             each = ", ".join(f"{count} in {precision}" for precision, count in sorted(counts.items()))
-            row.notes.append(f"{dataset}: a mean over precisions, {each}")
+            row.notes.append(f"{datasets[dataset]}: a mean over precisions, {each}")
     row.notes = list(dict.fromkeys(row.notes))
     return row
+
+
+def _read(
+    spec: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], metrics: Iterable[str]
+) -> list[tuple[Mapping[str, Any], Read | Problem]]:
+    """Each run with its result. Of one data set all seeds have the same numbers, or one of them is damaged."""
+    found = [(run, read_result(run, spec, metrics)) for run in runs]
+    held: dict[str, set[str]] = {}
+    for run, read in found:
+        if isinstance(read, Read):
+            held.setdefault(run["dataset"], set()).update(name for name in metrics if name in read.result)
+    return [
+        (run, (lacking(run, read, held[run["dataset"]]) or read) if isinstance(read, Read) else read)
+        for run, read in found
+    ]
 
 
 def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:
@@ -161,14 +178,14 @@ def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, st
 
 def _reported_cell(
     spec: Mapping[str, Any],
-    dataset: str,
+    title: str,
     metric: str,
     facts: Mapping[str, Any],
     reported: Mapping[tuple, Mapping[str, str]],
 ) -> Cell:
     name = spec.get("reported_metrics", {}).get(metric, metric)
-    dataset = spec.get("reported_dataset", {}).get(dataset, dataset)
-    found = reported.get((spec.get("reported"), spec.get("setting", ""), dataset, name))
+    title = spec.get("reported_dataset", {}).get(title, title)
+    found = reported.get((spec.get("reported"), spec.get("setting", ""), title, name))
     if found is None:
         return Cell()
     # Papers print percent or fractions; ours is stored as a fraction and printed with `scale`.

@@ -28,14 +28,12 @@ def main() -> None:
 
     try:
         index = {"status": "ok", **sync(plan)}
-    except StageError:
-        raise
     except Exception as problem:  # whatever the store or its client throws, tables must not suffer
         reason = " ".join(str(problem).split())[:300]
+        kind = "" if isinstance(problem, StageError) else f"{type(problem).__name__}: "
         message = (
-            f"results were not mirrored into MLflow at {store_uri(plan['results'])} "
-            f"({type(problem).__name__}: {reason}); mend the store or MLFLOW_TRACKING_URI and run "
-            "`python -m report.track` again"
+            f"results were not mirrored into MLflow at {store_uri(plan['results'])} ({kind}{reason}); mend the store "
+            "or MLFLOW_TRACKING_URI and run `python -m report.track` again"
         )
         if arguments.strict:
             raise StageError(message) from None
@@ -43,6 +41,10 @@ def main() -> None:
         index = {"status": "failed", "uri": store_uri(plan["results"]), "reason": reason}
     else:
         print(f"MLflow: {index['added']} added, {index['replaced']} replaced, {index['kept']} kept, at {index['uri']}")
+        for line in index["unreadable"]:
+            print(f"warning: a run is not mirrored: {line}", file=sys.stderr)
+        if index["unreadable"] and arguments.strict:
+            raise StageError(f"{len(index['unreadable'])} runs are not mirrored (named above), and strict is set")
     write_json(arguments.out, index)
 
 

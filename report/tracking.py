@@ -1,23 +1,48 @@
 """MLflow as a mirror of the results folder: rebuilt or extended from files at any time, never the truth itself.
 
-Each run of the suite becomes one MLflow run whose tag `bench.key` says which and whose tag `bench.fingerprint` says
-what state of the files it mirrors: the same fingerprint is left alone, another one replaces the run. Times of metrics
-are the recorded end of the stage, so that logging twice cannot double a point.
+Each run of the suite becomes one MLflow run. Its tag `bench.key` says which: the identity of the results folder, then
+data set, protocol, recipe and seed, so that folders can share a store and none touches what another mirrored. Its tag
+`bench.fingerprint` says what state of the files it mirrors: the same one is left alone, another one replaces the run.
+Times of metrics are the recorded end of the stage, so that logging twice cannot double a point. What is not finite,
+which stores cannot hold, is told in tags.
 """
 
-import csv
-import datetime
+import functools
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.provenance import fingerprint
-from pipeline.record import read_json
+from pipeline.record import StageError, whole
+from report.contents import Contents, read_contents
 
 KEY, STATE = "bench.key", "bench.fingerprint"
 BATCH = 1000  # metrics per request, MLflow's limit
+
+
+def identity(results: str) -> str:
+    """What tells this results folder from every other, on whatever machine: 32 hex digits, drawn once and kept in its
+    file .id. A copy of the folder holds the same results and has the same identity.
+    """
+    path = Path(results) / ".id"
+    if not path.exists():
+        with whole(path, "w") as file:
+            file.write(f"{uuid.uuid4().hex}\n")
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise StageError(f"{path}: cannot be read: {problem}") from None
+    if not re.fullmatch("[0-9a-f]{32}", found):
+        raise StageError(
+            f"{path}: {found[:40]!r} found, 32 hex digits expected; put back what it held, or delete it: all runs are "
+            "then mirrored anew, beside those that the store has"
+        )
+    return found
 
 
 def store_uri(results: str) -> str:
@@ -36,118 +61,135 @@ def sync(plan: Mapping[str, Any]) -> dict[str, Any]:
 
     uri = store_uri(plan["results"])
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    experiment = _experiment(client, plan, uri)
-    mirrored = _mirrored(client, experiment)
-    counts = {"kept": 0, "added": 0, "replaced": 0, "missing": 0}
+    experiment = _experiment(client, plan["suite"], uri)
+    own = identity(plan["results"])
+    mirror = Mirror(client, experiment, _mirrored(client, experiment, own))
+    counts: dict[str, int] = {"kept": 0, "added": 0, "replaced": 0, "missing": 0}
+    unreadable = []
     for run in plan["runs"]:
         folder = Path(run["folder"])
-        if not (folder / "train.json").is_file():
+        if not (folder / "train.json").exists():
             counts["missing"] += 1
             continue
-        key = "/".join([run["dataset"], run["protocol"], run["recipe"], f"seed{run['seed']}"])
-        content = _content(folder)
-        counts[
-            _mirror(client, experiment, mirrored, key, content, lambda run_id, c=content: _log_run(client, run_id, c))
-        ] += 1
+        name = "/".join([run["dataset"], run["protocol"], run["recipe"], f"seed{run['seed']}"])
+        try:
+            contents = read_contents(folder)
+        except StageError as problem:
+            unreadable.append(str(problem))
+            continue
+        log: Callable[[str], None] = functools.partial(_log_run, client, contents=contents)
+        counts[mirror.put(f"{own}/{name}", name, contents.state, log)] += 1
     tables = [Path(f"{table}{ending}") for table in plan["tables"] for ending in (".csv", ".md", ".tex")]
     tables = [path for path in tables if path.is_file()]
-    content = {"tables": {str(path): path.read_text(encoding="utf-8") for path in tables}, "records": {}}
-    key = f"suite/{plan['suite']}"
-    _mirror(
-        client, experiment, mirrored, key, content, lambda run_id: _log_suite(client, run_id, tables, plan["results"])
-    )
-    return {"uri": uri, "experiment": plan["suite"], "experiment_id": experiment, "runs": len(plan["runs"]), **counts}
+    state = fingerprint(**{os.path.relpath(path, plan["results"]): repr(path.read_bytes()) for path in tables})
+    name = f"suite/{plan['suite']}"
+    mirror.put(f"{own}/{name}", name, state, lambda run_id: _log_suite(client, run_id, tables, plan["results"]))
+    about = {"uri": uri, "experiment": plan["suite"], "experiment_id": experiment, "results": own}
+    return {**about, "runs": len(plan["runs"]), **counts, "unreadable": unreadable}
 
 
-def _experiment(client: Any, plan: Mapping[str, Any], uri: str) -> str:
+def _experiment(client: Any, suite: str, uri: str) -> str:
     """The suite's experiment, made when missing. Artifacts of a local store lie beside it, wherever we are."""
-    found = client.get_experiment_by_name(plan["suite"])
+    found = client.get_experiment_by_name(suite)
     if found is None:
-        place = (Path(plan["results"]).resolve() / "mlartifacts").as_uri() if uri.startswith("sqlite") else None
-        return client.create_experiment(plan["suite"], artifact_location=place)
+        store = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+        place = (store.resolve().parent / "mlartifacts").as_uri() if uri.startswith("sqlite:///") else None
+        return client.create_experiment(suite, artifact_location=place)
     if found.lifecycle_stage == "deleted":
         client.restore_experiment(found.experiment_id)
     return found.experiment_id
 
 
-def _mirrored(client: Any, experiment: str) -> dict[str, list[tuple[str, str, str]]]:
-    """bench.key -> [(run id, bench.fingerprint, status)] of what the store holds already."""
+def _mirrored(client: Any, experiment: str, own: str) -> dict[str, list[tuple[str, str, str]]]:
+    """bench.key -> [(run id, bench.fingerprint, status)] of what the store holds already of this results folder."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     token = None
     while True:
-        page = client.search_runs([experiment], max_results=1000, page_token=token)
+        wanted = f"tags.`{KEY}` LIKE '{own}/%'"
+        page = client.search_runs([experiment], wanted, max_results=1000, page_token=token)
         for run in page:
             tags = run.data.tags
-            if KEY in tags:
-                found.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(STATE, ""), run.info.status))
+            found.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(STATE, ""), run.info.status))
         token = page.token
         if not token:
             return found
 
 
-def _mirror(client: Any, experiment: str, mirrored: dict, key: str, content: dict[str, Any], log: Any) -> str:
-    state = fingerprint(**{name: repr(value) for name, value in content.items()})
-    before = mirrored.get(key, [])
-    # An unfinished run is what a killed sync left behind.
-    if [(found, status) for _, found, status in before] == [(state, "FINISHED")]:
-        return "kept"
-    run = client.create_run(experiment, tags={KEY: key, STATE: state}, run_name=key)
-    log(run.info.run_id)
-    client.set_terminated(run.info.run_id, status="FINISHED")
-    for run_id, _, _ in before:  # only now: a failure above leaves the old run in place
-        client.delete_run(run_id)
-    return "replaced" if before else "added"
+@dataclass(frozen=True)
+class Mirror:
+    """One experiment of a store, and what it holds already: bench.key -> [(run id, bench.fingerprint, status)]."""
+
+    client: Any
+    experiment: str
+    held: Mapping[str, list[tuple[str, str, str]]]
+
+    def put(self, key: str, name: str, state: str, log: Callable[[str], None]) -> str:
+        """Have `log` fill a run, in place of those of another state; "kept" where this state is there already."""
+        before = self.held.get(key, [])
+        # An unfinished run is what a killed sync left behind.
+        if [(found, status) for _, found, status in before] == [(state, "FINISHED")]:
+            return "kept"
+        run = self.client.create_run(self.experiment, tags={KEY: key, STATE: state}, run_name=name)
+        log(run.info.run_id)
+        self.client.set_terminated(run.info.run_id, status="FINISHED")
+        for run_id, _, _ in before:  # only now: a failure above leaves the old run in place
+            self.client.delete_run(run_id)
+        return "replaced" if before else "added"
 
 
-def _content(folder: Path) -> dict[str, Any]:
-    """What the files of one run say: records, results of what its index names, history."""
-    index = folder / "metrics.json"
-    records = dict(read_json(folder / "train.json")["records"])
-    results: dict[str, Any] = {}
-    for key in read_json(index)["evaluations"] if index.is_file() else ():
-        stored = read_json(folder / "metrics" / f"{key}.json")
-        records |= stored["records"]
-        results[key] = stored["result"]
-        if "seen" in stored["result"]:
-            results[f"{key}@seen"] = stored["result"]["seen"]
-    with open(folder / "history.csv", encoding="utf-8", newline="") as file:
-        history = list(csv.DictReader(file))
-    return {"folder": str(folder), "records": records, "results": results, "history": history}
-
-
-def _log_run(client: Any, run_id: str, content: Mapping[str, Any]) -> None:
+def _log_run(client: Any, run_id: str, contents: Contents) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    records = content["records"]
+    records = contents.records
     train = records["train"]
-    ended = int(datetime.datetime.fromisoformat(train["ended"]).timestamp() * 1000)
+    ended = int(contents.ended.timestamp() * 1000)
     settings = {"recipe": train["settings"]["recipe"], "protocol": train["settings"]["protocol"], "seed": train["seed"]}
     settings |= {"base_seed": train.get("base_seed"), "data": records["prepare"]["settings"]["name"]}
-    params = [Param(name, str(value)[:6000]) for name, value in _flat(settings)]
+    params = [Param(_allowed(name), str(value)[:6000]) for name, value in _flat(settings)]
     tags = [RunTag("status", train["status"]), RunTag("device", train["device"]), RunTag("code", train["code"])]
     if train["git"]:
         tags.append(RunTag("mlflow.source.git.commit", train["git"]["commit"]))
-    points = [
-        Metric(f"train/{name}", float(value), ended, int(float(row["epoch"])))
-        for row in content["history"]
-        for name, value in row.items()
-        if name != "epoch" and value
-    ]
-    for key, result in content["results"].items():
-        for name, value in result.items():
-            if isinstance(value, int | float) and math.isfinite(value):
-                points.append(Metric(f"{key}/{name}", float(value), ended, 0))
+    points = []
+    for name, value, step in _numbers(contents):
+        if math.isfinite(value):
+            points.append(Metric(_allowed(name), value, ended, step))
+    tags += [RunTag(_allowed(name), text[:5000]) for name, text in _not_finite(contents).items()]
     for start in range(0, len(params), 100):
         client.log_batch(run_id, params=params[start : start + 100], tags=tags if start == 0 else ())
     for start in range(0, len(points), BATCH):
         client.log_batch(run_id, metrics=points[start : start + BATCH])
-    for path in sorted(Path(content["folder"]).glob("*")):
-        if path.name in ("train.json", "metrics.json", "history.csv"):
+    for name in ("train.json", "metrics.json", "history.csv"):
+        if (path := contents.folder / name).is_file():
             client.log_artifact(run_id, str(path))
-    for key in content["results"]:
-        path = Path(content["folder"], "metrics", f"{key}.json")
+    for key in contents.results:
+        path = contents.folder / "metrics" / f"{key}.json"
         if path.is_file():
             client.log_artifact(run_id, str(path), artifact_path=f"metrics/{key}".rpartition("/")[0])
+
+
+def _numbers(contents: Contents) -> Iterator[tuple[str, float, int]]:
+    """(name, value, epoch) of all that is a number; results stand at epoch 0."""
+    for row in contents.history:
+        yield from ((f"train/{name}", value, int(row["epoch"])) for name, value in row.items() if name != "epoch")
+    for key, result in contents.results.items():
+        yield from ((f"{key}/{name}", float(v), 0) for name, v in result.items() if isinstance(v, int | float))
+
+
+def _not_finite(contents: Contents) -> dict[str, str]:
+    """Tag -> where a number is inf or nan: a store turns inf into 1.8e308 and refuses or loses nan."""
+    found: dict[str, list[str]] = {}
+    for name, value, epoch in _numbers(contents):
+        if not math.isfinite(value):
+            found.setdefault(f"{name} not finite", []).append(f"{value} in epoch {epoch}")
+    for key, result in contents.results.items():
+        if result.get("undefined"):
+            found[f"{key} not finite"] = list(result["undefined"])
+    return {name: ", ".join(texts) for name, texts in found.items()}
+
+
+def _allowed(name: str) -> str:
+    """A name that MLflow takes: of the marks that ours have, it refuses "@"."""
+    return name.replace("@", " at ")
 
 
 def _log_suite(client: Any, run_id: str, tables: Iterable[Path], results: str) -> None:

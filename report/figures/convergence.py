@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from evaluation.metrics.accuracy import accuracy
 from pipeline.record import StageError
 from preparation.prepared import Prepared
-from report.figure import DASHES, Shown, panels
+from report.figure import DASHES, Shown, panels, snapshots
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ def convergence(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -
     """ACC of the clusters of the snapshots' rows."""
     curves = {}
     for label, run in runs.items():
-        with np.load(run.folder / "snapshots.npz") as stored:
-            names = {int(name.removesuffix("_clusters")): name for name in stored.files if name.endswith("_clusters")}
-            labels = data.labels[stored["rows"]]
-            known = labels >= 0
-            points = [(epoch, accuracy(labels[known], stored[names[epoch]][known])) for epoch in sorted(names)]
+        stored = snapshots(run.folder)
+        names = {int(name.removesuffix("_clusters")): name for name in stored if name.endswith("_clusters")}
+        labels = data.labels[stored["rows"]]
+        known = labels >= 0
+        points = [(epoch, accuracy(labels[known], stored[names[epoch]][known])) for epoch in sorted(names)]
         if not points:
             raise StageError(
                 f"{run.folder / 'snapshots.npz'}: no clusters; the recipe must name `snapshots`, the method have p"

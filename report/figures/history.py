@@ -1,6 +1,5 @@
 """Columns of the runs' histories over the epochs: one panel per column, one curve per run that has it."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 from pipeline.record import StageError
 from preparation.prepared import Prepared
 from report.figure import DASHES, Shown, panels
+from report.history import read_history
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Settings:
 def history(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
     curves = {}
     for label, run in runs.items():
-        with open(run.folder / "history.csv", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        curves[label] = {name: np.array([float(row[name]) for row in rows]) for name in (rows[0] if rows else {})}
+        rows = read_history(run.folder / "history.csv")
+        names = dict.fromkeys(name for row in rows for name in row)
+        curves[label] = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
     columns = [name for name in settings.columns if any(name in curve for curve in curves.values())]
     if not columns:
         raise StageError(

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from pipeline.record import StageError
 from preparation.prepared import Prepared
 from report.figure import Shown, project, scatter
+from report.figure import snapshots as read_snapshots
 
 
 @dataclass(frozen=True)
@@ -18,18 +19,22 @@ class Settings:
 
 
 def snapshots(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
-    planes, rows = {}, None
+    planes, labels = {}, {}
     for label, run in runs.items():
-        with np.load(run.folder / "snapshots.npz") as stored:
-            rows = stored["rows"]
-            epochs = sorted((name for name in stored.files if name.isdigit()), key=int)
-            for epoch in epochs:
-                plane = project(stored[epoch], settings.projection)
-                planes[f"{label}, epoch {epoch}" if len(runs) > 1 else f"epoch {epoch}"] = plane
+        stored = read_snapshots(run.folder)
+        labels[label] = data.labels[stored["rows"]]
+        for epoch in sorted((name for name in stored if name.isdigit()), key=int):
+            if not np.isfinite(stored[epoch]).all():
+                raise StageError(f"{run.folder / 'snapshots.npz'}: epoch {epoch} is not finite; the run diverged")
+            plane = project(stored[epoch], settings.projection)
+            planes[f"{label}, epoch {epoch}" if len(runs) > 1 else f"epoch {epoch}"] = plane
+    first, *others = labels.values()
+    if any(not np.array_equal(first, other) for other in others):
+        raise StageError(f"{', '.join(labels)}: trained on other rows, whose colours differ; draw one figure for each")
     if not planes:
         folders = ", ".join(str(run.folder) for run in runs.values())
         raise StageError(f"no snapshots in {folders}: the recipe must name `snapshots`")
-    return scatter(planes, data.labels[rows])
+    return scatter(planes, first)
 
 
 FIGURE = snapshots

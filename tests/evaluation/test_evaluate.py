@@ -164,7 +164,7 @@ def test_valid_records_are_kept_and_what_is_not_asked_for_stays(stages, monkeypa
     assert calls == []
 
 
-@pytest.mark.parametrize("damage", ["fingerprint", "cut off", "no result", "failed"])
+@pytest.mark.parametrize("damage", ["fingerprint", "cut off", "no result", "failed", "words", "a list"])
 def test_an_invalid_record_is_made_anew_and_no_other(stages, monkeypatch, damage):
     stages.evaluate("knn", "logistic")
     good, before = stages.stored("knn"), stages.times()
@@ -176,6 +176,10 @@ def test_an_invalid_record_is_made_anew_and_no_other(stages, monkeypatch, damage
         bad["result"] = {}
     if damage == "failed":
         bad["result"] = {"status": "failed"}
+    if damage == "words":
+        bad["records"]["probe/knn"] = bad["result"] = "ok"
+    if damage == "a list":
+        bad["records"] = [1]
     path.write_text("{" if damage == "cut off" else json.dumps(bad))
     other, own = counted(monkeypatch, logistic), counted(monkeypatch, knn)
     assert stages.evaluate("knn", "logistic")["knn"] == good["result"]

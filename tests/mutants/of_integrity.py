@@ -44,7 +44,7 @@ VERIFIED += mutants(
 VERIFIED += mutants(
     "evaluation/evaluate.py",
     f"{READ} tests/evaluation/test_evaluate.py",
-    edited_results_are_kept=('record.get("result") == fingerprint(result=result)', "True"),
+    edited_results_are_kept=('made["fingerprint"], made["result"]', 'made["fingerprint"], fingerprint(result=result)'),
     damage_is_a_result=("    except Damaged:\n        raise\n", ""),
 )
 VERIFIED += mutants(

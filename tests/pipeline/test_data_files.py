@@ -77,7 +77,9 @@ def test_a_new_file_and_one_in_another_class_count(tmp_path):
     (tmp_path / "birds/train/owl/2.png").write_text("new")
     added = DataFiles(tmp_path).hash(spec)
     os.rename(tmp_path / "birds/train/owl/2.png", tmp_path / "birds/train/crow/2.png")
-    assert len({before, added, DataFiles(tmp_path).hash(spec)}) == 3
+    moved = DataFiles(tmp_path).hash(spec)
+    os.rename(tmp_path / "birds/train/crow", tmp_path / "birds/train/raven")
+    assert len({before, added, moved, DataFiles(tmp_path).hash(spec)}) == 4
 
 
 def test_only_what_changed_is_hashed_again(made, monkeypatch):

@@ -6,6 +6,7 @@ from pipeline import catalogue
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
 from pipeline.runs import Neighbours, Run
+from pipeline.tables import reported_values
 from tests.suites import plans
 
 
@@ -171,16 +172,96 @@ def test_scored_images_are_mined_only_where_a_recipe_watches_them():
     }
 
 
-def test_two_data_sets_of_one_title_are_refused(monkeypatch):
-    """Their columns would be one, and its cells the mean over both."""
+@pytest.mark.parametrize("title", ["digits", "Digits", " digits "])
+@pytest.mark.parametrize(
+    ("file", "kind", "names", "part"),
+    [
+        ("digits_200.yaml", "datasets", ["digits", "digits_200"], "columns"),
+        ("protocols.yaml", "protocols", ["full", "all"], "rows"),
+    ],
+)
+def test_two_of_one_title_in_a_table_are_refused(monkeypatch, title, file, kind, names, part):
+    """A reader could not tell whose number it is."""
     read = catalogue.read_yaml
 
     def same(path):
-        return read(path) | ({"title": "digits"} if path.name == "digits_200.yaml" else {})
+        found = read(path)
+        if path.name == file and kind == "datasets":
+            return found | {"title": title}
+        if path.name == file:
+            return found | {"full": found["full"] | {"title": "digits"}, "all": found["all"] | {"title": title}}
+        return found
 
     monkeypatch.setattr(catalogue, "read_yaml", same)
-    with pytest.raises(ConfigError, match="data sets 'digits' and 'digits_200' both have the title 'digits'"):
-        Plan(config(datasets=["digits", "digits_200"], tables=["table2"]))
+    what = {"datasets": "data sets", "protocols": "protocols"}[kind]
+    message = (
+        f"{what} '{names[0]}' and '{names[1]}' both have the title {title!r}, so their {part} could not be told apart"
+    )
+    with pytest.raises(ConfigError, match=message):
+        Plan(config(**{kind: names}, tables=["table2"]))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("datasets", "digits_200"), ("protocols", "full")])
+def test_what_stands_twice_in_a_table_is_refused(monkeypatch, kind, name):
+    """Every run of it would count twice: n and the standard deviation of a row would be wrong."""
+    table = {
+        "title": "t", "metrics": ["ACC"], kind: [name, name],
+        "rows": [{"label": "m", "recipe": "pixels", "assigner": "kmeans_raw"}],
+    }  # fmt: skip
+    entry = catalogue.entry
+    monkeypatch.setattr(catalogue, "entry", lambda k, n: table if k == "table" else entry(k, n))
+    with pytest.raises(ConfigError, match=f"{name!r} stands twice; every entry counts once"):
+        Plan(config(tables=["table2"]))
+
+
+HEAD = "table,method,dataset,setting,metric,mean,std,unit,source,note\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table,method,dataset\nt,A,MNIST\n", "columns .'table', 'method', 'dataset'. found; expected table, method"),
+        (HEAD + "t,A,MNIST,,ACC,0.5\n", "row 2: 10 values are expected"),
+        (HEAD + "t,A,MNIST,,ACC,0.5,,fraction,s,n,more\n", "row 2: 10 values are expected"),
+        (HEAD + "t,A,MNIST,,ACC,0;5,,fraction,s,\n", "row 2: mean '0;5' is no number"),
+        (HEAD + "t,A,MNIST,,ACC,0.5,nan,fraction,s,\n", "row 2: std 'nan' is no number"),
+        (2 * (HEAD + "t,A,MNIST,,ACC,0.5,,fraction,s,\n"), "row 3: mean 'mean' is no number"),
+        (HEAD + "t,A,MNIST,,ACC,0.5,,fraction,s,\nt,A,MNIST,,ACC,0.6,,fraction,s,\n",
+         "rows 2 and 3 both give a value for t, A, MNIST, ACC"),
+        ("\ufeff" + HEAD + "t,A,MNIST,,ACC,0.5,,fraction,s,\n", None),
+    ],
+    ids=["columns", "too few", "too many", "no number", "not finite", "a second header", "twice", "byte order mark"],
+)  # fmt: skip
+def test_reported_values_are_read_whole_or_refused(tmp_path, monkeypatch, text, message):
+    (tmp_path / "reported").mkdir()
+    (tmp_path / "reported/paper.csv").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(catalogue, "CONFIG", tmp_path)
+    table = {"reported": {"file": "paper", "table": "t"}, "rows": [{"label": "a", "reported": "A"}]}
+    if message is None:
+        assert [row["mean"] for row in reported_values(table)] == ["0.5"]
+    else:
+        with pytest.raises(ConfigError, match=f"paper.csv.*{message}"):
+            reported_values(table)
+
+
+def test_every_source_of_a_row_names_its_log():
+    """As rules/*.smk do: snakemake's own jobs say where their logs are."""
+    plan = plans()["smoke"]
+    found = {
+        source["stage"]: source["log"].removeprefix(f"{plan.results}/logs/")
+        for row in plan.table_plan("table2")["rows"]
+        for run in row["runs"]
+        if run["recipe"] == "scan"
+        for source in run["sources"]
+    }
+    assert found == {
+        "prepare": "digits_200_prepare.log",
+        "train": "digits_200_full_scan_seed0_train.log",
+        "mine": "digits_200_full_simclr_base_seed0_mine_z-20-train+test.log",
+        "embed": "digits_200_full_scan_seed0_embed.log",
+        "assign/argmax": "digits_200_full_scan_seed0_assign_argmax.log",
+        "score/argmax": "digits_200_full_scan_seed0_evaluate.log",
+    }
 
 
 def test_bases_on_photographs_see_the_images_that_the_papers_say():

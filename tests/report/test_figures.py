@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 
@@ -11,10 +12,11 @@ import pytest
 
 from pipeline import catalogue
 from pipeline.naming import ConfigError
-from pipeline.record import run_stage
+from pipeline.record import StageError, hashes, run_stage
 from pipeline.wings import signature, wing_modules, wing_names
-from report.figure import load, project, scatter
-from report.figures import convergence, distances, history, rank_grid
+from preparation.prepared import open_prepared
+from report.figure import Shown, load, project, scatter
+from report.figures import convergence, distances, history, rank_grid, snapshots
 from report.plot import main
 from tests.conftest import ROOT
 
@@ -107,7 +109,9 @@ def test_projections_repeat(projection):
     assert project(z[:, :1], projection).shape == (50, 2)
 
 
-def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def shown(digits_200, tmp_path):
+    """A run's files as figures read them, and `draw`: one figure of it through the stage."""
     generator = np.random.default_rng(0)
     run = tmp_path / "run"
     run.mkdir()
@@ -117,24 +121,43 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     kept = {"1": h[:60], "10": h[60:120], "1_clusters": np.zeros(60, int), "10_clusters": np.arange(60) % 10}
     np.savez(run / "snapshots.npz", rows=np.arange(60), **kept)
 
-    def draw(**figure):
+    trained = {
+        "settings": {"recipe": {}, "protocol": {}},
+        "seed": 0,
+        "status": "ok",
+        "device": "cpu",
+        "code": "c",
+    }
+    trained |= {"git": None, "ended": "2026-01-01T00:00:00+00:00"}
+    prepared = json.loads((digits_200 / "card.json").read_text())["record"]
+    (run / "train.json").write_text(json.dumps({"records": {"prepare": prepared, "train": trained}}))
+    record_files(run)
+    return run
+
+
+def record_files(run):
+    """Write the hashes of the files that are there into the records, as the stages do."""
+    records = json.loads((run / "train.json").read_text())["records"]
+    records["train"]["files"] = hashes(run / "history.csv", run / "snapshots.npz")
+    (run / "train.json").write_text(json.dumps({"records": records}))
+    records["embed"] = {"files": hashes(run / "features.npz")}
+    (run / "features.json").write_text(json.dumps({"records": records}))
+
+
+@pytest.fixture
+def draw(shown, digits_200, tmp_path, monkeypatch):
+    def one(**figure):
         settings = json.dumps({"name": "f", "title": "A title", "recipes": {"t = 1": "simclr"}, **figure})
-        words = [
-            "plot",
-            "--figure",
-            settings,
-            "--data",
-            digits_200,
-            "--runs",
-            f"t = 1={run}",
-            "--out",
-            tmp_path / "f.png",
-        ]
-        monkeypatch.setattr(sys, "argv", list(map(str, words)))
+        words = ["plot", "--figure", settings, "--data", digits_200, "--runs", f"t = 1={shown}"]
+        monkeypatch.setattr(sys, "argv", list(map(str, [*words, "--out", tmp_path / "f.png"])))
         (tmp_path / "f.png").unlink(missing_ok=True)
         run_stage(main)
         return plt.imread(tmp_path / "f.png")
 
+    return one
+
+
+def test_the_stage_draws_files_of_runs(draw, capsys):
     for figure in (
         {"kind": "history", "columns": ["total", "missing"]},
         {"kind": "embedding", "projection": "pca"},
@@ -152,3 +175,75 @@ def test_the_stage_draws_files_of_runs(digits_200, tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit):
         draw(kind="embedding", features="z", projection="pca")
     assert "no array 'z', it has h, p" in capsys.readouterr().err
+
+
+KINDS = {
+    "features.npz": {"kind": "embedding", "projection": "pca"},
+    "snapshots.npz": {"kind": "convergence"},
+    "history.csv": {"kind": "history", "columns": ["total"]},
+    "train.json": {"kind": "distances"},
+}
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut off", "empty", "flipped", "other"])
+@pytest.mark.parametrize("file", KINDS)
+def test_a_damaged_file_is_one_line_and_no_figure(shown, draw, tmp_path, capsys, file, damage):
+    path = shown / file
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        place = min(1000, len(content) // 2)  # of features.npz in the array that is drawn
+        flipped = content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :]
+        path.write_bytes({"cut off": content[:-5], "empty": b"", "flipped": flipped, "other": b"[1]\n"}[damage])
+    with pytest.raises(SystemExit):
+        draw(**KINDS[file])
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {path}")
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "f.png").exists()
+
+
+def test_arrays_of_a_program_that_wants_to_be_run_are_refused(shown, draw, capsys):
+    np.savez(shown / "features.npz", h=np.array([print], dtype=object))
+    record_files(shown)
+    with pytest.raises(SystemExit):
+        draw(kind="distances")
+    assert "features.npz: no readable arrays (Object arrays cannot be loaded" in capsys.readouterr().err
+
+
+def test_a_run_of_other_data_is_not_drawn_with_these_labels(shown, draw, capsys):
+    stored = json.loads((shown / "train.json").read_text())
+    stored["records"]["prepare"]["fingerprint"] = "other"
+    (shown / "train.json").write_text(json.dumps(stored))
+    with pytest.raises(SystemExit):
+        draw(kind="distances")
+    assert f"error: {shown} was made from data other" in capsys.readouterr().err
+
+
+def test_snapshots_without_rows_or_of_a_diverged_run_are_not_drawn(shown, draw, capsys):
+    h = np.ones((60, 3), np.float32)
+    for arrays, message in (
+        ({"1": h}, "no array 'rows', it has 1"),
+        ({"rows": np.arange(60), "7": np.full((60, 3), np.nan)}, "epoch 7 is not finite; the run diverged"),
+    ):
+        np.savez(shown / "snapshots.npz", **arrays)
+        record_files(shown)
+        with pytest.raises(SystemExit):
+            draw(kind="snapshots", projection="pca")
+        assert f"error: {shown}/snapshots.npz: {message}" in capsys.readouterr().err
+
+
+def test_snapshots_of_other_rows_do_not_share_colours(shown, digits_200, tmp_path):
+    """Points were once coloured by the labels of the last run's rows, whichever run they were of."""
+    other = shutil.copytree(shown, tmp_path / "other")
+    with np.load(shown / "snapshots.npz") as stored:
+        np.savez(other / "snapshots.npz", **{**stored, "rows": np.arange(60, 120)})
+    runs = {"a": Shown(shown), "b": Shown(other)}
+    with pytest.raises(StageError, match="a, b: trained on other rows"):
+        snapshots.snapshots(runs, open_prepared(digits_200), snapshots.Settings("pca"))
+
+
+def test_a_history_may_leave_a_value_out(shown, draw):
+    (shown / "history.csv").write_text("epoch,total,late\n1,2.5,\n2,1.5,3.0\n")
+    record_files(shown)
+    assert draw(kind="history", columns=["late"]).std() > 0.02

@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 import subprocess
 import sys
@@ -10,68 +8,7 @@ from report.layouts import to_csv, to_markdown, to_tex
 from report.results import Problem, command_to_mend
 from report.tables import build
 from tests.conftest import ROOT
-
-ACC = {"title": "ACC", "scale": 100, "digits": 1, "better": "higher"}
-
-
-def run(folder, seed, acc, fingerprint="f", train=None, protocol="full", **result):
-    """A run folder as the stages leave it, and its entry in a plan."""
-    records = {
-        "train": {"fingerprint": fingerprint, "code": "c", "status": "ok", "training_seconds": 7.5, **(train or {})},
-        "assign/kmeans": {"fingerprint": "a", "code": "c", "settings": {"protocol": {"fit": ["test"]}}},
-        "score/kmeans": {"fingerprint": "s", "code": "c"},
-    }
-    result = {"status": "ok", "ACC": acc, "occupied_clusters": 3, "degenerate": acc < 0.2, **result}
-    store(folder, "clustering/kmeans", result, records)
-    store(folder, "", {}, {"train": records["train"]}, folder / "train.json")
-    score = "metrics/clustering/kmeans.json"
-    sources = [("model.pt", "train.json", "train", "f"), ("metrics.json", score, "score/kmeans", "s")]
-    keys = ("output", "record", "stage", "fingerprint")
-    return {
-        "folder": str(folder),
-        "dataset": "d",
-        "protocol": protocol,
-        "recipe": "r",
-        "seed": seed,
-        "expected": {"train": ["f", "c"], "assign/kmeans": ["a", "c"], "score/kmeans": ["s", "c"]},
-        "sources": [
-            dict(zip(keys, (f"{folder}/{output}", f"{folder}/{record}", *rest), strict=True))
-            for output, record, *rest in sources
-        ],
-    }
-
-
-def store(folder, key, result, records, path=None):
-    path = path or folder / "metrics" / f"{key}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"result": result, "records": records}))
-
-
-def probed(folder, seed, acc, **result):
-    """The same with the record of a probe."""
-    entry = run(folder, seed, 0.3)
-    records = {
-        "train": {"fingerprint": "f", "code": "c", "status": "ok", "training_seconds": 7.5},
-        "probe/probe": {"fingerprint": "p", "code": "c", "settings": {"protocol": {"probe": {"train": ["train"]}}}},
-    }
-    store(folder, "probe", {"status": "ok", "ACC": acc, **result}, records)
-    return entry | {"expected": {"train": ["f", "c"], "probe/probe": ["p", "c"]}}
-
-
-def plan(rows, **more):
-    return {
-        "name": "t", "title": "A table", "note": "", "reported": [], "suite": "s", "metrics": {"ACC": ACC},
-        "datasets": {"d": "Data"}, "protocols": {"full": "train+test / test", "split": "train / test"}, "rows": rows,
-        **more,
-    }  # fmt: skip
-
-
-def row(label, runs, **more):
-    return {"label": label, "recipe": "r", "assigner": "kmeans", "runs": runs, **more}
-
-
-def read(table):
-    return list(csv.DictReader(io.StringIO(to_csv(table))))
+from tests.report.folders import plan, probed, read, reported, row, run
 
 
 def test_mean_sample_std_and_n(tmp_path):
@@ -185,13 +122,6 @@ def test_a_mean_over_precisions_says_so(tmp_path):
     assert "precisions" not in alike
 
 
-def reported(method, mean, **more):
-    return {
-        "method": method, "setting": "", "dataset": "CIFAR10", "metric": "ACC", "mean": mean, "std": "0.2",
-        "unit": "percent", "source": "s", "note": "", **more,
-    }  # fmt: skip
-
-
 def test_reported_values_stand_beside_and_missing_stays_empty(tmp_path):
     values = [
         reported("A", "79.7"),
@@ -246,6 +176,41 @@ def test_tables_need_no_torch():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+def test_data_sets_of_one_title_never_share_a_cell(tmp_path):
+    """Titles are printed, no more: the mean of two data sets is nobody's accuracy."""
+    runs = [run(tmp_path / name, 0, acc) | {"dataset": name} for name, acc in (("a", 0.75), ("b", 0.25))]
+    table = build(plan([row("mine", runs)], datasets={"a": "Data", "b": "Data"}))
+    assert {key: cell.values for key, cell in table.rows[0].cells.items()} == {
+        ("a", "ACC"): [75.0],
+        ("b", "ACC"): [25.0],
+    }
+    assert [line.split(",")[5:11] for line in to_csv(table).splitlines()] == [
+        ["Data ACC", "Data ACC std", "Data ACC n"] * 2,
+        ["75.0", "", "1", "25.0", "", "1"],
+    ]
+
+
+def test_a_data_set_of_the_paper_alone_is_no_data_set_of_ours(tmp_path):
+    """A paper may call its data set what we call another of ours in config."""
+    values = [reported("A", "79.7", dataset="d")]
+    found = read(build(plan([row("mine", [run(tmp_path / "a", 0, 0.5)], reported="A")], reported=values)))[0]
+    assert [found["Data ACC"], found["d ACC"], found["d ACC paper"]] == ["50.0", "", "79.7"]
+    assert "Data ACC paper" not in found
+
+
+def test_protocols_of_one_title_are_ranked_apart(tmp_path):
+    both = [run(tmp_path / "a", 0, 0.9), run(tmp_path / "b", 0, 0.7, protocol="split")]
+    table = build(plan([row("mine", both)], protocols={"full": "same", "split": "same"}))
+    assert [next(iter(r.cells.values())).rank for r in table.rows] == [1, 1]
+
+
+def test_a_bar_in_a_note_breaks_no_markdown_table(tmp_path):
+    failed = run(tmp_path / "b", 1, 0.5, status="failed", reason="a|b")
+    line = next(line for line in to_markdown(build(plan([row("x|y", [failed])]))).splitlines() if "seed 1" in line)
+    assert "| x\\|y |" in line
+    assert "failed: a\\|b |" in line
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_strict_makes_problems_an_error(tmp_path, project, strict):
     stale = run(tmp_path / "run", 0, 0.5, fingerprint="old")
@@ -293,7 +258,7 @@ def test_rows_of_seen_splits_and_of_some_metrics(tmp_path):
         row("no metric", [made], metrics=[]),
     ]
     table = build(plan(rows, reported=reported))
-    assert table.datasets == ["Data"]  # the paper's own name of a part makes no column of its own
+    assert table.datasets == {"d": "Data"}  # the paper's own name of a part makes no column of its own
     found = read(table)
     assert [line["Data ACC"] for line in found] == ["50.0", "90.0", ""]
     assert found[1]["Data ACC paper"] == "95.0"

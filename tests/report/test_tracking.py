@@ -22,7 +22,8 @@ def client(smoke):
 
 def runs(client):
     experiment = client.get_experiment_by_name("smoke")
-    return {run.data.tags["bench.key"]: run for run in client.search_runs([experiment.experiment_id])}
+    found = client.search_runs([experiment.experiment_id])
+    return {run.data.tags["bench.key"].partition("/")[2]: run for run in found}  # after the results folder's identity
 
 
 def test_the_main_command_mirrored_everything(smoke, client):
@@ -44,6 +45,15 @@ def test_the_main_command_mirrored_everything(smoke, client):
     suite = found["suite/smoke"]
     assert {item.path for item in client.list_artifacts(suite.info.run_id)} == {"logs", "tables"}
     assert "tables/table2.csv" in {item.path for item in client.list_artifacts(suite.info.run_id, "tables")}
+
+
+def test_every_log_that_a_plan_names_was_written(smoke):
+    """The cause of a missing run is read there; rules/*.smk say where logs go."""
+    (path,) = (smoke.root / "results/smoke/.plan").glob("table2*.json")
+    plan = json.loads(path.read_text())
+    logs = {s["log"] for row in plan["rows"] for run in row["runs"] for s in run["sources"]}
+    assert len(logs) > 20
+    assert [log for log in sorted(logs) if not (smoke.root / log).is_file()] == []
 
 
 def count_points(smoke):

@@ -1,0 +1,226 @@
+"""Several results folders, damaged runs and numbers that are not finite, in one SQLite store read back by MLflow."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from pipeline.provenance import fingerprint
+from pipeline.record import StageError, hashes, run_stage
+from report import track
+from report.tracking import identity, sync
+
+PREPARED = {"settings": {"name": "digits"}, "fingerprint": "p", "code": "c"}
+TRAINED = {
+    "settings": {"recipe": {"name": "r", "mAP@1": 3}, "protocol": {}}, "seed": 0, "status": "ok", "device": "cpu",
+    "code": "c", "git": None, "ended": "2026-01-01T00:00:00+00:00", "fingerprint": "t", "training_seconds": 1.5,
+}  # fmt: skip
+
+
+def results(folder, seeds=(0, 1), total="0.5", **result):
+    """A results folder with one run per seed, and the plan of its suite; its path is that of every other's copy."""
+    for seed in seeds:
+        run = folder / f"runs/digits/full/r/seed{seed}"
+        (run / "metrics").mkdir(parents=True)
+        (run / "history.csv").write_text(f"epoch,total\n1,0.25\n2,{total}\n")
+        records = {"prepare": PREPARED, "train": TRAINED | {"seed": seed, "files": hashes(run / "history.csv")}}
+        write(run / "train.json", {"records": records})
+        found = {"status": "ok", "ACC": 0.5, **result}
+        own = {"probe/knn": {"fingerprint": "k", "code": "c", "settings": {"protocol": {"probe": {"train": []}}}}}
+        own["probe/knn"]["result"] = fingerprint(result=found)
+        write(run / "metrics/knn.json", {"result": found, "records": records | own})
+        write(run / "metrics.json", {"evaluations": {"knn": "f"}})
+    (folder / "table2.csv").write_text("a\n")
+    return plan_of(folder, seeds)
+
+
+def rewrite(path, text):
+    """Another history, with its hash in the record."""
+    path.write_text(text)
+    stored = json.loads((path.parent / "train.json").read_text())
+    stored["records"]["train"]["files"] = hashes(path)
+    write(path.parent / "train.json", stored)
+
+
+def plan_of(folder, seeds=(0, 1)):
+    runs = [
+        {"folder": f"{folder}/runs/digits/full/r/seed{seed}", "dataset": "digits", "protocol": "full", "recipe": "r",
+         "seed": seed}
+        for seed in seeds
+    ]  # fmt: skip
+    return {"suite": "default", "results": str(folder), "runs": runs, "tables": [f"{folder}/table2"]}
+
+
+def write(path, value):
+    path.write_text(json.dumps(value))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """An empty store; MLflow takes seconds to make one."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("store") / "empty.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def client(empty, tmp_path, monkeypatch):
+    """A store that several results folders share."""
+    from mlflow import MlflowClient
+
+    (tmp_path / "server").mkdir()
+    uri = f"sqlite:///{shutil.copy(empty, tmp_path / 'server/mlflow.db')}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    return MlflowClient(tracking_uri=uri)
+
+
+def runs(client):
+    experiment = client.get_experiment_by_name("default")
+    return {run.data.tags["bench.key"]: run for run in client.search_runs([experiment.experiment_id])}
+
+
+def counts(plan):
+    index = sync(plan)
+    return {key: index[key] for key in ("added", "replaced", "kept", "missing") if index[key]}
+
+
+def test_two_results_folders_share_a_store(client, tmp_path):
+    """Two users of the default suite: what one mirrors, the other neither deletes nor doubles."""
+    mine, theirs = results(tmp_path / "mine"), results(tmp_path / "theirs", total="0.75")
+    assert counts(mine) == counts(theirs) == {"added": 2}
+    before = {key: run.info.run_id for key, run in runs(client).items()}
+    assert len(before) == 6  # two runs and the tables of each
+    assert {key.partition("/")[0] for key in before} == {identity(tmp_path / "mine"), identity(tmp_path / "theirs")}
+    assert counts(mine) == counts(theirs) == counts(mine) == {"kept": 2}
+    assert {key: run.info.run_id for key, run in runs(client).items()} == before
+    rewrite(tmp_path / "theirs/runs/digits/full/r/seed1/history.csv", "epoch,total\n1,9.0\n")
+    assert counts(theirs) == {"kept": 1, "replaced": 1}
+    after = {key: run.info.run_id for key, run in runs(client).items()}
+    changed = {key for key in before if after[key] != before[key]}
+    assert (set(after), changed) == (set(before), {f"{identity(tmp_path / 'theirs')}/digits/full/r/seed1"})
+
+
+def test_a_moved_or_copied_results_folder_is_the_same_results(client, tmp_path):
+    assert counts(results(tmp_path / "here")) == {"added": 2}
+    suite = next(run.info.run_id for key, run in runs(client).items() if key.endswith("suite/default"))
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    assert counts(plan_of(tmp_path / "there")) == {"kept": 2}
+    assert suite in {run.info.run_id for run in runs(client).values()}
+
+
+def test_runs_without_an_identity_are_left_alone(client, tmp_path):
+    """As they were mirrored before results folders had one, or by anyone else."""
+    experiment = client.create_experiment("default", artifact_location=(tmp_path / "a").as_uri())
+    old = client.create_run(experiment, tags={"bench.key": "digits/full/r/seed0", "bench.fingerprint": "x"})
+    other = client.create_run(experiment, tags={"mine": "1"})
+    assert counts(results(tmp_path / "results")) == {"added": 2}
+    stages = {client.get_run(run.info.run_id).info.lifecycle_stage for run in (old, other)}
+    assert stages == {"active"}
+
+
+def test_artifacts_lie_beside_a_shared_store(client, tmp_path):
+    """Not in the results folder of whoever came first."""
+    sync(results(tmp_path / "mine"))
+    assert client.get_experiment_by_name("default").artifact_location == (tmp_path / "server/mlartifacts").as_uri()
+
+
+def test_what_is_not_finite_is_told_in_tags(client, tmp_path):
+    sync(results(tmp_path / "results", seeds=[0], total="inf", undefined=["RRE"], seen={"ACC": 0.75}, **{"mAP@1": 0.5}))
+    run = next(run for key, run in runs(client).items() if key.endswith("seed0"))
+    assert run.data.metrics == {
+        "train/total": 0.25,
+        "knn/ACC": 0.5,
+        "knn/mAP at 1": 0.5,
+        "knn/seen/ACC": 0.75,
+    }
+    assert [point.value for point in client.get_metric_history(run.info.run_id, "train/total")] == [0.25]
+    assert run.data.tags["train/total not finite"] == "inf in epoch 2"
+    assert run.data.tags["knn not finite"] == "RRE"
+    assert run.data.params["recipe.mAP at 1"] == "3"
+
+
+@pytest.mark.parametrize("file", ["train.json", "metrics/knn.json", "history.csv"])
+def test_a_run_that_the_system_cannot_read_is_named(client, tmp_path, file):
+    plan = results(tmp_path / "results")
+    path = tmp_path / "results/runs/digits/full/r/seed0" / file
+    path.unlink()
+    path.mkdir()  # what a failing disk says is another word; permissions do not bind root
+    (said,) = sync(plan)["unreadable"]
+    assert said.startswith(f"{path}: cannot be read: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("train.json", '{"rec', "not valid JSON"),
+        ("train.json", '{"records": {"train": {}}}', "key 'records': 'prepare' is a required property"),
+        ("train.json", None, "is a required property"),
+        ("metrics.json", "[1]", "is not of type 'object'"),
+        ("metrics/knn.json", "", "not valid JSON"),
+        ("metrics/knn.json", '{"result": {"status": "ok"}}', "'records' is a required property"),
+        ("history.csv", "epoch,total\n1,0.2", "its last line is cut off"),
+        ("history.csv", "epoch,total\n1\n", "line 2: as many values as columns are expected"),
+        ("history.csv", "epoch,total\n1,abc\n", "line 2: 1, abc: numbers are expected"),
+        ("history.csv", "\x00\x01", "its last line is cut off"),
+        ("flipped", "epoch,total\n1,0.35\n2,0.5\n", "history.csv: sha256"),
+        ("metrics/knn.json", "edited", "its result is not the one that was recorded"),
+    ],
+)
+def test_a_damaged_run_is_named_and_the_others_are_mirrored(client, tmp_path, file, text, message):
+    plan = results(tmp_path / "results")
+    path = tmp_path / "results/runs/digits/full/r/seed0" / file.replace("flipped", "history.csv")
+    if text == "edited":
+        text = path.read_text().replace('"ACC": 0.5', '"ACC": 0.9')
+    if text is None:
+        stored = json.loads(path.read_text())
+        del stored["records"]["train"]["ended"]
+        text = json.dumps(stored)
+    if file == "history.csv":
+        rewrite(path, text)
+    else:
+        path.write_text(text)
+    index = sync(plan)
+    (said,) = index["unreadable"]
+    assert said.startswith(str(path))
+    assert message in said
+    assert "delete it" in said
+    assert index["added"] == 1
+    assert len(runs(client)) == 2
+
+
+def stage(monkeypatch, plan, folder, *more):
+    write(folder / "plan.json", plan)
+    words = ["track", "--plan", str(folder / "plan.json"), "--out", str(folder / "mlflow.json"), *more]
+    monkeypatch.setattr(sys, "argv", words)
+    run_stage(track.main)
+
+
+def test_the_stage_names_damaged_runs_and_is_strict_when_asked(client, tmp_path, monkeypatch, capsys):
+    plan = results(tmp_path / "results")
+    path = tmp_path / "results/runs/digits/full/r/seed0/train.json"
+    path.write_text("")
+    stage(monkeypatch, plan, tmp_path)
+    told = capsys.readouterr()
+    assert told.out.startswith("MLflow: 1 added, 0 replaced, 0 kept")
+    assert told.err.startswith(f"warning: a run is not mirrored: {path}: not valid JSON")
+    assert json.loads((tmp_path / "mlflow.json").read_text())["status"] == "ok"
+    with pytest.raises(SystemExit):
+        stage(monkeypatch, plan, tmp_path, "--strict")
+    assert "error: 1 runs are not mirrored (named above)" in capsys.readouterr().err
+
+
+def test_an_identity_is_drawn_once_and_a_damaged_one_costs_no_table(client, tmp_path, monkeypatch, capsys):
+    plan = results(tmp_path / "results")
+    first = identity(tmp_path / "results")
+    assert first == identity(tmp_path / "results") != identity(tmp_path / "other")
+    (tmp_path / "results/.id").write_text("")
+    with pytest.raises(
+        StageError, match=r"\.id: '' found, 32 hex digits expected; put back what it held, or delete it"
+    ):
+        identity(tmp_path / "results")
+    stage(monkeypatch, plan, tmp_path)
+    assert capsys.readouterr().err.count("warning: results were not mirrored into MLflow") == 1
+    assert json.loads((tmp_path / "mlflow.json").read_text())["status"] == "failed"
