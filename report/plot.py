@@ -32,7 +32,7 @@ def main() -> None:
         check_made_from(data, records, run.folder)
         for file in ("history.csv", "snapshots.npz"):
             verified(run.folder / file, records["train"])
-        verified(run.folder / "features.npz", read_records(run.folder / "features.json")["embed"])
+        verified(run.folder / "features.npz", read_records(run.folder / "features.json", "embed")["embed"])
     kind = load(entry["kind"])
     figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
     figure.suptitle(f"{entry['title']} ({data.card['name']})")

@@ -25,7 +25,7 @@ def pytest_xdist_make_scheduler(config, log):
     class Shared(LoadFileScheduling):
         def _split_scope(self, nodeid):
             scope = super()._split_scope(nodeid)
-            return "smoke" if scope.endswith(("test_staleness.py", "test_tracking.py")) else scope
+            return "smoke" if scope.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py")) else scope
 
     return Shared(config, log)
 

@@ -41,7 +41,7 @@ class ResumeState:
         content = io.BytesIO()
         torch.save(state, content)
         with whole(self.newest) as file:
-            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.write(_digest(self.newest, content.getbuffer()))
             file.write(content.getbuffer())
 
     def load(self) -> dict[str, Any] | None:
@@ -67,9 +67,16 @@ def read_state(path: Path) -> dict[str, Any]:
     """The state in a file of `ResumeState`, on the CPU. Raises ValueError where its content is not what was written."""
     with open(path, "rb") as file:
         digest, content = file.read(32), file.read()
-    if hashlib.sha256(content).digest() != digest:
+    if _digest(path, content) != digest:
         raise ValueError("its content is not what was written")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _digest(path: Path, content: bytes | memoryview) -> bytes:
+    """Checksum of a state and of the run it is of, whose name its folder has: another run's state is not taken up."""
+    found = hashlib.sha256(path.parent.name.encode())
+    found.update(content)
+    return found.digest()
 
 
 class Saver:

@@ -1,14 +1,15 @@
 """What changes behind a run's back: Snakemake's notes, configuration in mid-run, data under their old times."""
 
+import csv
 import os
+import re
 import shutil
 
 import numpy as np
 import yaml
 
 from tests.campaign.case import Case, Outcome, Setting, require
-from tests.campaign.site import QUIET, RESULTS, Site, line
-from tests.campaign.stages import RUNS
+from tests.campaign.site import QUIET, RESULTS, RUNS, TABLE, Site, line
 from tests.conftest import SMOKE
 
 MIXEM = "config/recipes/mixem.yaml"
@@ -58,11 +59,37 @@ def damaged_notes(setting: Setting) -> Outcome:
     return outcome
 
 
+def swapped_runs(setting: Setting) -> Outcome:
+    """Two runs change places, records, times and all: no number of one appears as the other's."""
+    expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder)
+    one, other = (site.results / RUNS / name for name in ("simclr", "simclr_base"))
+    one.rename(site.root / "aside")
+    other.rename(one)
+    (site.root / "aside").rename(other)
+    site.without_table()
+    said = site.made(*QUIET)
+    with open(site.root / TABLE, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["recipe"] in ("simclr", "simclr_base")]
+    require(len(rows) == 3, f"{len(rows)} rows of the two runs")
+    for row in rows:
+        require(row["digits (200) ACC"] == "", f"{row['method']} has the value of another run")
+    outcome = Outcome("their cells are empty; the command that was printed made the same table")
+    for recipe in ("simclr", "simclr_base"):
+        outcome.tell(line(said, f"warning: .*/{recipe}/seed0: stale"))
+    command = re.search(r"make what is stale or missing anew:\n(.*--forcerun .*)", said)
+    require(command is not None, "no command that mends it was printed")
+    outcome.tell(command[1])
+    done = site.run("bash", "-c", command[1])
+    require(done.returncode == 0, f"that command: exit status {done.returncode}: {done.stderr[-1000:]}")
+    site.require_table(expected)
+    return outcome
+
+
 def edited_while_running(setting: Setting) -> Outcome:
     """A recipe is edited while its run trains: that table is of the recipe as it was, the next one of the new."""
     site = Site.copy(setting.finished, setting.folder)
     before, recipe = site.table(), site.root / MIXEM
-    shutil.rmtree(site.results / RUNS / "mixem")
+    site.without("mixem")
     running = site.start(*QUIET)
     running.until(r"rule train|rule embed")
     text = recipe.read_text(encoding="utf-8")
@@ -74,7 +101,7 @@ def edited_while_running(setting: Setting) -> Outcome:
     said = site.made(*QUIET)
     after = site.table()
     require(after != before, "the edited recipe changed nothing, so the case shows nothing")
-    shutil.rmtree(site.results / RUNS / "mixem")
+    site.without("mixem")
     site.made(*QUIET)
     site.require_table(after)
     outcome = Outcome("first the table of the recipe as it was, then without a word more that of the new one")
@@ -120,6 +147,7 @@ def moved_back(setting: Setting) -> Outcome:
 CASES = [
     Case("notes-lost", "rm -r .snakemake, and the table is missing", lost_notes),
     Case("notes-damaged", ".snakemake/metadata: cut off, flipped bits, of other jobs", damaged_notes),
+    Case("runs-swapped", "the folders of two runs change places, and the table is missing", swapped_runs),
     Case("edited-in-mid-run", f"{MIXEM} is edited while it trains", edited_while_running),
     Case("times-moved-back", "own data replaced, then os.utime with the times before", moved_back),
 ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.campaign.case import Case, Outcome, Setting, require
-from tests.campaign.stages import RUNS, Finished
+from tests.campaign.site import RUNS
+from tests.campaign.stages import Finished
 
 RUN, OTHER = f"{RUNS}/simclr_base/seed0", f"{RUNS}/simclr/seed0"
 CURE = re.compile(r"\b(delete|again|anew|prepare|ask snakemake)\b")
@@ -49,6 +50,7 @@ KINDS = [
     Kind("metrics", f"{RUN}/metrics/clustering/kmeans.json", f"{OTHER}/metrics/clustering/kmeans.json",
          ("tabulate ",), 12, costs=True),
     Kind("history.csv", f"{RUN}/history.csv", f"{OTHER}/history.csv", ("plot digits_history",)),
+    Kind("snapshots.npz", f"{RUN}/snapshots.npz", f"{RUN}/clusters/kmeans.npz", ("plot digits_history",)),
     Kind("plan", ".plan/", f"{RUN}/metrics.json", ("tabulate ",), 12),
 ]  # fmt: skip
 
@@ -99,6 +101,8 @@ class Damage:
         """A reader of the damaged file refuses it, or makes the same as ever."""
         out = self.folder / "out"
         finished = Finished(self.results, self.truth, out)
+        if out.is_dir():
+            shutil.rmtree(out)
         ended = finished.run(reader)
         where = f"{self.kind.name}, {what}, read by {reader.strip()}"
         told = ended.refusal
@@ -115,8 +119,6 @@ class Damage:
             wrong = list(finished.differences(reader))
             require(not wrong, f"{where}: exit status 0, but {', '.join(wrong)}")
             self.anew += 1
-        if out.is_dir():
-            shutil.rmtree(out)
 
 
 def _case(kind: Kind) -> Case:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 
 from tests.campaign.case import Case, Outcome, Setting, Skipped, require
-from tests.campaign.site import QUIET, Site, line
+from tests.campaign.site import QUIET, RESULTS, Site, line
 
 ENOUGH = "size=500m"
 FULL = r"error: .*No space left on device; free space"
@@ -39,28 +39,37 @@ def _mount(*words: str) -> subprocess.CompletedProcess[str]:
         raise Skipped(f"mount: {problem}") from None
 
 
-def full(setting: Setting, room: str) -> Outcome:
-    """The disk is full once `room` is taken; then there is more of it."""
+def full(setting: Setting, room: int) -> Outcome:
+    """`room` KiB are left on the disk for what is missing of a suite; then there is more of it."""
     expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder, results=False)
-    with disk(site, f"size={room}"):
+    with disk(site, ENOUGH):
+        _finished_on_it(site, setting)
+        site.without("mixem")
+        used = shutil.disk_usage(site.results).used // 1024
+        again(site, f"size={used + room}k")
         status, said = site.make(*QUIET)
         require(status != 0, "a run on a full disk ended as if it had written everything")
         outcome = Outcome(f"exit status {status}; after `mount -o remount,{ENOUGH}` the same command made the table")
         outcome.tell(line(said, FULL))
-        for path in site.results.rglob("*.part"):
-            raise AssertionError(f"{path} was left behind")
+        left = [str(path) for path in site.results.rglob("*.part")]
+        require(not left, f"left behind: {left}")
         again(site, ENOUGH)
         site.made(*QUIET)
         site.require_table(expected)
     return outcome
 
 
+def _finished_on_it(site: Site, setting: Setting) -> None:
+    """Put finished results on the disk, and Snakemake's notes of them where those belong."""
+    shutil.copytree(setting.finished / RESULTS, site.results, dirs_exist_ok=True, symlinks=True)
+    shutil.copytree(setting.finished / ".snakemake", site.root / ".snakemake", dirs_exist_ok=True)
+
+
 def read_only(setting: Setting) -> Outcome:
     """A finished suite on a disk that can only be read has nothing to do; a table that is missing cannot be made."""
     expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder, results=False)
     with disk(site, ENOUGH):
-        shutil.copytree(setting.finished / "results/smoke", site.results, dirs_exist_ok=True, symlinks=True)
-        shutil.copytree(setting.finished / ".snakemake", site.root / ".snakemake", dirs_exist_ok=True)
+        _finished_on_it(site, setting)
         again(site, "ro")
         require("Nothing to be done" in site.made(*QUIET), "a finished suite was not left alone")
         again(site, "rw")
@@ -77,7 +86,7 @@ def read_only(setting: Setting) -> Outcome:
 
 
 CASES = [
-    Case("disk-full-at-once", "results on a disk with room for almost nothing", lambda setting: full(setting, "40k")),
-    Case("disk-full-in-training", "results on a disk that fills up in a training", lambda setting: full(setting, "1m")),
+    Case("disk-full", "no byte is left on the disk of the results", lambda setting: full(setting, 0)),
+    Case("disk-full-in-training", "100 KiB are left, too few for a model", lambda setting: full(setting, 100)),
     Case("disk-read-only", "results on a disk that can only be read", read_only),
 ]

@@ -13,9 +13,26 @@ from tests.campaign.case import Case, Outcome, Setting, require
 from tests.campaign.site import LIMIT, QUIET, Running, Site, begun_by, line, require_no_orphans
 
 KILLS = 20
-JOBS = 4  # up to so many jobs are finished between two kills: the suite has 42
+JOBS = 3  # up to so many jobs are finished between two kills: the suite has 42
+# Of one run. Where a stage alone is killed, the run makes all that does not need it before it ends.
+VICTIMS = [["snakemake"]] * 3 + [["stage", "snakemake"]] * 3 + [["stage"]]
 FINISHED = "Finished jobid"
 REMOVED = "its lock is removed"
+
+
+def killed_once(setting: Setting) -> Outcome:
+    """Snakemake is killed in a training, and the same command given at once, while the training may still live."""
+    expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder)
+    site.without("untrained")
+    running = site.start(*QUIET)
+    _until(running, lambda: bool(running.stages()))
+    running.process.send_signal(signal.SIGKILL)
+    running.wait()
+    said = site.made(*QUIET)
+    site.require_table(expected)
+    outcome = Outcome(f"the same bytes; the training ended within {require_no_orphans(running.process.pid):.1f} s more")
+    outcome.tell(line(said, REMOVED))
+    return outcome
 
 
 def killed_and_rerun(setting: Setting) -> Outcome:
@@ -26,8 +43,7 @@ def killed_and_rerun(setting: Setting) -> Outcome:
     slowest, leftover = 0.0, 0  # process number of the snakemake that was killed last, if its stages may still live
     while done["snakemake"] + done["stage"] < KILLS:
         running = site.start(*QUIET)
-        killed = [what for what in chance.choice((["snakemake"], ["stage"], ["stage", "snakemake"], ["snakemake"]))
-                  if _kill(running, what, chance)]  # fmt: skip
+        killed = [what for what in chance.choice(VICTIMS) if _kill(running, what, chance)]
         if leftover:
             slowest, leftover = max(slowest, require_no_orphans(leftover)), 0
         said = _said_without_defects(running)
@@ -100,8 +116,7 @@ def _begin_anew(site: Site) -> None:
 def preempted(setting: Setting) -> Outcome:
     """SIGTERM for a whole run, as at the end of a reservation; a training saves its state and goes on from there."""
     expected, site = Site(setting.finished).table(), Site.copy(setting.finished, setting.folder)
-    folder = site.results / "runs/digits_200/full/simclr_base/seed0"
-    (folder / "model.pt").unlink()
+    site.without("mixem")
     running = site.start(*QUIET)
     _until(running, lambda: bool(running.stages()))
     time.sleep(setting.chance.uniform(2, 4))  # imports take most of it
@@ -122,5 +137,6 @@ CASES = [
     Case(
         "kills", f"SIGKILL of snakemake or a stage at {KILLS} random moments, then the same command", killed_and_rerun
     ),
+    Case("killed-in-training", "SIGKILL of snakemake in a training, then the same command at once", killed_once),
     Case("preemption", "SIGTERM to snakemake and to its stages during a training, then the same command", preempted),
 ]

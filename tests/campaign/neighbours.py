@@ -1,19 +1,16 @@
 """Two runs at once: in one checkout, in two on one results folder, and a dry run beside a run."""
 
-import shutil
 import time
 from pathlib import Path
 
 from tests.campaign.case import Case, Outcome, Setting, require
 from tests.campaign.site import QUIET, RESULTS, TABLE, Running, Site, line
-from tests.campaign.stages import RUNS
 
 
 def _under_way(setting: Setting) -> tuple[Site, Running]:
     """A run that has some seconds of work left."""
     site = Site.copy(setting.finished, setting.folder)
-    for recipe in ("untrained", "mixem"):
-        shutil.rmtree(site.results / RUNS / recipe)
+    site.without("untrained", "mixem")
     running = site.start(*QUIET)
     running.until("Job stats")
     time.sleep(0.5)

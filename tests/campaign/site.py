@@ -15,7 +15,7 @@ from tests.campaign.case import Lost, require
 from tests.conftest import SMOKE, Project
 
 RESULTS = "results/smoke"
-TABLE = f"{RESULTS}/table2.csv"
+TABLE, RUNS = f"{RESULTS}/table2.csv", "runs/digits_200/full"
 ENDINGS = (".csv", ".md", ".tex")
 QUIET = ("--config", "track=false")
 LIMIT = 600  # seconds for one run of the pipeline
@@ -106,6 +106,12 @@ class Site(Project):
         """Ending -> content of the table's files, None for one that is not there."""
         paths = {ending: (self.root / TABLE).with_suffix(ending) for ending in ENDINGS}
         return {ending: path.read_bytes() if path.is_file() else None for ending, path in paths.items()}
+
+    def without(self, *recipes: str) -> None:
+        """Remove runs, and the table: without that one nobody would miss them."""
+        for recipe in recipes:
+            shutil.rmtree(self.results / RUNS / recipe)
+        self.without_table()
 
     def without_table(self) -> None:
         for ending in ENDINGS:

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.provenance import canonical_json
 from pipeline.record import run_stage
+from tests.campaign.site import RUNS
 
-RUNS = "runs/digits_200/full"
 ENVIRONMENT = {"BENCH_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": "10"}
 
 

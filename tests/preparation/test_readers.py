@@ -1,13 +1,12 @@
 import gzip
 import hashlib
-import json
 
 import numpy as np
 import pytest
 import torchvision.datasets
 
 from pipeline import catalogue
-from pipeline.record import Damaged, Record
+from pipeline.record import Damaged, Record, read_json
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 
@@ -112,7 +111,7 @@ def test_prepared_round_trip(tmp_path):
     assert data.rows(["test", "train"]).tolist() == [4, 5, 0, 1, 2, 3]
     assert data.rows(["all"]).tolist() == list(range(6))
     assert card["counts"] == {"train": [2, 2], "test": [1, 1]}
-    assert json.loads((tmp_path / "card.json").read_text()) == card
+    assert read_json(tmp_path / "card.json") == card
     assert not list(tmp_path.glob(".*.part"))
 
 

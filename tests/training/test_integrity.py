@@ -14,7 +14,7 @@ import training.mine
 import training.train
 from pipeline import recipes
 from pipeline.provenance import canonical_json
-from pipeline.record import Damaged, StageError
+from pipeline.record import Damaged, StageError, read_json, write_json
 from preparation.prepared import DataError, open_prepared
 from tests import poison
 from training.checkpoint import ResumeState
@@ -170,11 +170,11 @@ def test_an_edited_result_is_computed_again(steps):
 
 def test_data_of_other_content_are_other_data(steps):
     """The same settings and code over other files: what was made of the first is refused for the second."""
-    card = json.loads((steps.data / "card.json").read_text())
+    card = read_json(steps.data / "card.json")
     labels = open_prepared(steps.data).labels
     assert card["record"]["content"]
     card["record"]["content"] = "another"
-    (steps.data / "card.json").write_text(json.dumps(card))
+    write_json(steps.data / "card.json", card)
     for reader in (steps.embed, steps.mine, steps.assign, steps.evaluate):
         with pytest.raises(DataError, match=r"was made from data .*, .* holds another: make it again from this data"):
             reader()
@@ -188,9 +188,9 @@ def test_resume_state_of_other_data_is_not_taken_up(tmp_path, monkeypatch):
     monkeypatch.setattr(ResumeState, "__init__", lambda self, folder: (seen.append(folder.name), real(self, folder))[1])
     poison.prepare(tmp_path / "one", {"train": 40, "test": 30})
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    card = json.loads((tmp_path / "two" / "card.json").read_text())
+    card = read_json(tmp_path / "two" / "card.json")
     card["record"]["content"] = "another"
-    (tmp_path / "two" / "card.json").write_text(json.dumps(card))
+    write_json(tmp_path / "two" / "card.json", card)
     for data in ("one", "one", "two"):
         train(tmp_path / data, tmp_path / "run")
     assert seen[0] == seen[1] != seen[2]
