@@ -81,6 +81,14 @@ def same(one: Path, other: Path) -> None:
 
 
 @pytest.fixture(scope="module")
+def whole(digits_200, recipe, tmp_path_factory) -> Path:
+    """The run that nobody killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    finish(command(digits_200, recipe, folder, folder / "other"), minutes="10")
+    return folder
+
+
+@pytest.fixture(scope="module")
 def recipe() -> str:
     """MIX'EM without a base, long enough to be killed three times."""
     from pipeline.provenance import canonical_json
@@ -90,9 +98,8 @@ def recipe() -> str:
     return canonical_json(resolve("mixem", "digits_200", {"*": overrides}))
 
 
-def test_killed_at_three_points_equals_unbroken(digits_200, recipe, tmp_path, project):
-    whole, broken, resume = tmp_path / "whole", tmp_path / "broken", tmp_path / "resume"
-    finish(command(digits_200, recipe, whole, tmp_path / "other"), minutes="10")
+def test_killed_at_three_points_equals_unbroken(digits_200, recipe, whole, tmp_path, project):
+    broken, resume = tmp_path / "broken", tmp_path / "resume"
     words = command(digits_200, recipe, broken, resume)
     # In the middle of the first epoch; at or after an epoch's end; late.
     for ready in (
@@ -114,9 +121,8 @@ def test_killed_at_three_points_equals_unbroken(digits_200, recipe, tmp_path, pr
     assert (whole / "features.npz").read_bytes() == (broken / "features.npz").read_bytes()
 
 
-def test_sigterm_saves_and_a_truncated_state_falls_back(digits_200, recipe, tmp_path):
-    whole, broken, resume = tmp_path / "whole", tmp_path / "broken", tmp_path / "resume"
-    finish(command(digits_200, recipe, whole, tmp_path / "other"), minutes="10")
+def test_sigterm_saves_and_a_truncated_state_falls_back(digits_200, recipe, whole, tmp_path):
+    broken, resume = tmp_path / "broken", tmp_path / "resume"
     words = command(digits_200, recipe, broken, resume)
     process = start_until(words, resume, lambda state: state["epoch"] >= 2)
     process.send_signal(signal.SIGTERM)
