@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+LONGEST = 400  # characters of a told line: Snakemake's reasons hold whole recipes
+
+
 class Lost(Exception):
     """What a case lost, or did not tell."""
 
@@ -34,7 +37,8 @@ class Outcome:
 
     def tell(self, line: str) -> None:
         """Keep a line that a user got."""
-        self.told[line.strip()] = None
+        line = line.strip()
+        self.told[line if len(line) <= LONGEST else f"{line[:LONGEST]}..."] = None
 
 
 @dataclass(frozen=True)

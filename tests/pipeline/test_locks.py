@@ -91,6 +91,17 @@ def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(sta
     assert "locked by a run on another-host: once that has ended, `snakemake --unlock`" in capsys.readouterr().err
 
 
+def test_notes_of_snakemake_that_are_no_text_are_removed_and_named(tmp_path, capsys):
+    """It ends with a traceback at these; what is cut off it skips by itself."""
+    notes = tmp_path / "metadata" / "@long"
+    notes.mkdir(parents=True)
+    for name, content in (("sound", b'{"rule": "train"}'), ("cut", b'{"rule'), ("flipped", b'{"rule": "tra\xe9n"}')):
+        (notes / name).write_bytes(content)
+    locks.take_working_directory(tmp_path)
+    assert sorted(path.name for path in notes.iterdir()) == ["cut", "sound"]
+    assert capsys.readouterr().err == f"{notes / 'flipped'}: damaged; Snakemake goes on without this note\n"
+
+
 def test_a_stage_ends_with_the_snakemake_that_started_it():
     code = (
         "import os, platform, signal, subprocess, sys, time\n"

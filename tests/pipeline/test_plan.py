@@ -5,8 +5,9 @@ import pytest
 from pipeline import catalogue
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
+from pipeline.record import StageError
 from pipeline.runs import Neighbours, Run
-from pipeline.tables import reported_values
+from pipeline.tables import plan_name, read_plan, reported_values
 from tests.suites import plans
 
 
@@ -272,3 +273,16 @@ def test_bases_on_photographs_see_the_images_that_the_papers_say():
     scan = plan.runs.base(Run("stl10", "split", "scan", 0))
     assert scan == Run("stl10", "unlabeled", "simclr_base", 0)
     assert plan.runs.neighbours(Run("stl10", "split", "scan", 0))["neighbours"].splits == ("train",)
+
+
+def test_a_plan_is_what_its_name_says(tmp_path):
+    text = '{"title": "a"}\n'
+    path = tmp_path / f"{plan_name('table2', text)}.json"
+    path.write_text(text)
+    assert read_plan(path) == {"title": "a"}
+    for other in ('{"title": "b"}\n', '{"title":  "a"}\n'):
+        path.write_text(other)
+        with pytest.raises(StageError, match=r"table2-\w{16}\.json: its content is not what was written; delete it"):
+            read_plan(path)
+    (tmp_path / "mine.json").write_text(other)  # by hand
+    assert read_plan(tmp_path / "mine.json") == {"title": "a"}

@@ -7,7 +7,17 @@ import os
 import pytest
 
 from pipeline import record
-from pipeline.record import Damaged, StageError, read_json, read_records, run_stage, sha256, verified, whole
+from pipeline.record import (
+    Damaged,
+    StageError,
+    read_json,
+    read_records,
+    run_stage,
+    sha256,
+    verified,
+    whole,
+    write_json,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -100,6 +110,27 @@ def test_a_broken_json_file_is_named_with_its_cure(tmp_path, text, message):
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(StageError, match=rf"metrics\.json: .*{message}.*; delete it and run its stage again"):
         read_json(path)
+
+
+def test_one_changed_digit_of_what_a_stage_wrote_is_an_error(tmp_path):
+    path, value = tmp_path / "card.json", {"classes": 10, "mean": [0.3]}
+    write_json(path, value)
+    assert read_json(path) == value
+    for old, new in (("0.3", "0.7"), ("10", "11"), ("mean", "meam")):
+        write_json(path, value)
+        path.write_text(path.read_text().replace(old, new))
+        with pytest.raises(Damaged, match=r"card\.json: its content is not what was written; delete it and run its"):
+            read_json(path)
+    path.write_text(json.dumps(value))  # by hand
+    assert read_json(path) == value
+
+
+def test_records_of_another_stage_are_named(tmp_path):
+    path = tmp_path / "features.json"
+    write_json(path, {"records": {"prepare": {}, "train": {}}})
+    assert list(read_records(path, "train")) == ["prepare", "train"]
+    with pytest.raises(StageError, match=r"features\.json: no record of stage embed, only of prepare, train: .*delete"):
+        read_records(path, "train", "embed")
 
 
 @pytest.mark.parametrize("stored", [[], {}, {"records": []}, {"records": {"train": 1}}])

@@ -277,3 +277,13 @@ def test_two_unreadable_generations_start_anew(tmp_path, capsys):
     assert capsys.readouterr().err.count("falling back") == 7
     state.remove()
     assert not (tmp_path / "run").exists()
+
+
+def test_a_state_in_the_folder_of_another_run_is_not_taken_up(tmp_path, capsys):
+    one, other = ResumeState(tmp_path / "train-a"), ResumeState(tmp_path / "train-b")
+    one.save({"epoch": 3})
+    assert one.load() == {"epoch": 3}
+    (tmp_path / "train-b").mkdir()
+    (tmp_path / "train-b" / "state.pt").write_bytes(one.newest.read_bytes())
+    assert other.load() is None
+    assert "train-b/state.pt cannot be read (its content is not what was written)" in capsys.readouterr().err
