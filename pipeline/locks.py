@@ -4,17 +4,18 @@ Both are file locks of the operating system, held as long as the process lives, 
 Where files cannot be locked (Windows) neither is taken.
 """
 
+import contextlib
 import json
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from pipeline.provenance import ROOT
-from pipeline.record import StageError
+from pipeline.record import StageError, of_system
 
 flock: Callable[[IO[str], int], Any] | None
 try:
@@ -33,29 +34,39 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
     folder = Path(folder)
     if flock is None:
         return
-    folder.mkdir(exist_ok=True)
-    file = (folder / "running").open("a+", encoding="utf-8")
-    locks = folder / "locks"
-    if _taken(file, LOCK_EX):
-        file.seek(0)
-        owner = file.read().strip()
-        if locks.is_dir() and any(locks.iterdir()):
-            if owner == platform.node():
-                shutil.rmtree(locks)
-                print("the run before was killed: its lock is removed, and what it left half done is made again",
-                      file=sys.stderr)  # fmt: skip
-            else:
-                print(
-                    f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has ended, "
-                    "`snakemake --unlock` and the same command again go on",
-                    file=sys.stderr,
-                )
-        file.truncate(0)
-        file.write(platform.node())
-        file.flush()
-        _remove_damaged(folder / "metadata")
+    with _in_words(folder):
+        folder.mkdir(exist_ok=True)
+        file = (folder / "running").open("a+", encoding="utf-8")
+        locks = folder / "locks"
+        if _taken(file, LOCK_EX):
+            file.seek(0)
+            owner = file.read().strip()
+            if locks.is_dir() and any(locks.iterdir()):
+                if owner == platform.node():
+                    shutil.rmtree(locks)
+                    print("the run before was killed: its lock is removed, and what it left half done is made again",
+                          file=sys.stderr)  # fmt: skip
+                else:
+                    print(
+                        f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has "
+                        "ended, `snakemake --unlock` and the same command again go on",
+                        file=sys.stderr,
+                    )
+            file.truncate(0)
+            file.write(platform.node())
+            file.flush()
+            _remove_damaged(folder / "metadata")
     _taken(file, LOCK_SH)
     _held[str(folder.absolute())] = file
+
+
+@contextlib.contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """What the system says about writing at `path`, as a StageError with the cure."""
+    try:
+        yield
+    except OSError as problem:
+        raise StageError(f"{problem.filename or path}: cannot be written: {of_system(problem)}") from None
 
 
 def _remove_damaged(notes: Path) -> None:
@@ -81,8 +92,9 @@ def take_results(results: str | Path) -> None:
     if flock is None:
         return
     path = Path(results) / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+", encoding="utf-8")
+    with _in_words(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
     alone = _taken(file, LOCK_EX)
     file.seek(0)
     owner = _owner(file.read())
@@ -97,9 +109,10 @@ def take_results(results: str | Path) -> None:
             file=sys.stderr,
         )
     if alone:
-        file.truncate(0)
-        json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
-        file.flush()
+        with _in_words(path):
+            file.truncate(0)
+            json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
+            file.flush()
     _taken(file, LOCK_SH)
     _held[str(path.absolute())] = file
 

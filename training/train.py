@@ -5,6 +5,7 @@ python -m training.train --data results/data/digits --recipe simclr_base --proto
 """
 
 import argparse
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,10 @@ def write(
         "backbone": method.backbone.state_dict(),
         "epoch": len(outcome.history),
     }
+    content = io.BytesIO()  # torch hides behind an error of its own that a disk is full
+    torch.save(model, content)
     with whole(out / "model.pt") as file:
-        torch.save(model, file)
+        file.write(content.getbuffer())
     with whole(out / "history.csv", "w") as file:
         file.write(history_csv(outcome.history))
     with whole(out / "snapshots.npz") as file:

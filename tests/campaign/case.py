@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 LONGEST = 400  # characters of a told line: Snakemake's reasons hold whole recipes
 
 

@@ -10,7 +10,7 @@ from tests.campaign.site import QUIET, RESULTS, Site, line
 
 ENOUGH = "size=500m"
 FULL = r"error: .*No space left on device; free space"
-READ_ONLY = r"Read-only file system"
+READ_ONLY = r"Read-only file system; the disk can only be read; give another folder"
 
 
 @contextlib.contextmanager
@@ -59,6 +59,17 @@ def full(setting: Setting, room: int) -> Outcome:
     return outcome
 
 
+def full_from_the_start(setting: Setting) -> Outcome:
+    """No room for anything: the run ends before its first stage, or with it."""
+    site = Site.copy(setting.finished, setting.folder, results=False)
+    with disk(site, "size=8k"):
+        status, said = site.make(*QUIET)
+    require(status != 0, "a run on a full disk ended as if it had written everything")
+    outcome = Outcome(f"exit status {status}")
+    outcome.tell(line(said, "No space left on device; free space"))
+    return outcome
+
+
 def _finished_on_it(site: Site, setting: Setting) -> None:
     """Put finished results on the disk, and Snakemake's notes of them where those belong."""
     shutil.copytree(setting.finished / RESULTS, site.results, dirs_exist_ok=True, symlinks=True)
@@ -86,6 +97,7 @@ def read_only(setting: Setting) -> Outcome:
 
 
 CASES = [
+    Case("disk-full-at-once", "no room for anything on the disk of the results", full_from_the_start),
     Case("disk-full", "no byte is left on the disk of the results", lambda setting: full(setting, 0)),
     Case("disk-full-in-training", "100 KiB are left, too few for a model", lambda setting: full(setting, 100)),
     Case("disk-read-only", "results on a disk that can only be read", read_only),

@@ -129,7 +129,8 @@ def preempted(setting: Setting) -> Outcome:
     site.made(*QUIET)
     site.require_table(expected)
     outcome = Outcome("stages and snakemake got SIGTERM in a training; run again: the same bytes")
-    outcome.tell(line(running.said(), "Will exit after finishing currently running jobs|Complete log|Error in rule"))
+    said = running.said()
+    outcome.tell(line(said, "state saved" if "state saved" in said else r"Error in rule|Terminating|Complete log"))
     return outcome
 
 
