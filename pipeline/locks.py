@@ -26,6 +26,16 @@ except ImportError:
 _held: dict[str, IO[str]] = {}  # open files keep their locks until the process ends
 
 
+@contextlib.contextmanager
+def _in_words(where: str) -> Iterator[None]:
+    """What the system says about a file, as a StageError with the cure."""
+    try:
+        yield
+    except OSError as problem:
+        raise StageError(f"{problem.filename or where}: cannot be written: {of_system(problem)}") from None
+
+
+@_in_words("the working directory")
 def take_working_directory(folder: str | Path = ".snakemake") -> None:
     """Say that a run is at work here. Where the last one died, Snakemake's own locks, which outlive it, are removed.
 
@@ -34,39 +44,29 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
     folder = Path(folder)
     if flock is None:
         return
-    with _in_words(folder):
-        folder.mkdir(exist_ok=True)
-        file = (folder / "running").open("a+", encoding="utf-8")
-        locks = folder / "locks"
-        if _taken(file, LOCK_EX):
-            file.seek(0)
-            owner = file.read().strip()
-            if locks.is_dir() and any(locks.iterdir()):
-                if owner == platform.node():
-                    shutil.rmtree(locks)
-                    print("the run before was killed: its lock is removed, and what it left half done is made again",
-                          file=sys.stderr)  # fmt: skip
-                else:
-                    print(
-                        f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has "
-                        "ended, `snakemake --unlock` and the same command again go on",
-                        file=sys.stderr,
-                    )
-            file.truncate(0)
-            file.write(platform.node())
-            file.flush()
-            _remove_damaged(folder / "metadata")
+    folder.mkdir(exist_ok=True)
+    file = (folder / "running").open("a+", encoding="utf-8")
+    locks = folder / "locks"
+    if _taken(file, LOCK_EX):
+        file.seek(0)
+        owner = file.read().strip()
+        if locks.is_dir() and any(locks.iterdir()):
+            if owner == platform.node():
+                shutil.rmtree(locks)
+                print("the run before was killed: its lock is removed, and what it left half done is made again",
+                      file=sys.stderr)  # fmt: skip
+            else:
+                print(
+                    f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has ended, "
+                    "`snakemake --unlock` and the same command again go on",
+                    file=sys.stderr,
+                )
+        file.truncate(0)
+        file.write(platform.node())
+        file.flush()
+        _remove_damaged(folder / "metadata")
     _taken(file, LOCK_SH)
     _held[str(folder.absolute())] = file
-
-
-@contextlib.contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    """What the system says about writing at `path`, as a StageError with the cure."""
-    try:
-        yield
-    except OSError as problem:
-        raise StageError(f"{problem.filename or path}: cannot be written: {of_system(problem)}") from None
 
 
 def _remove_damaged(notes: Path) -> None:
@@ -83,6 +83,7 @@ def _remove_damaged(notes: Path) -> None:
             continue
 
 
+@_in_words("the results folder")
 def take_results(results: str | Path) -> None:
     """Say that this checkout is at work in a results folder; several runs of one checkout may be.
 
@@ -92,9 +93,8 @@ def take_results(results: str | Path) -> None:
     if flock is None:
         return
     path = Path(results) / ".lock"
-    with _in_words(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+", encoding="utf-8")
     alone = _taken(file, LOCK_EX)
     file.seek(0)
     owner = _owner(file.read())
@@ -109,10 +109,9 @@ def take_results(results: str | Path) -> None:
             file=sys.stderr,
         )
     if alone:
-        with _in_words(path):
-            file.truncate(0)
-            json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
-            file.flush()
+        file.truncate(0)
+        json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
+        file.flush()
     _taken(file, LOCK_SH)
     _held[str(path.absolute())] = file
 

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import yaml
@@ -69,14 +70,15 @@ def swapped_runs(setting: Setting) -> Outcome:
     (site.root / "aside").rename(other)
     site.without_table()
     said = site.made(*QUIET)
-    with open(site.root / TABLE, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["recipe"] in SWAPPED]
+    rows, unbroken = (_rows(root / TABLE) for root in (site.root, setting.finished))
     require(len(rows) == 3, f"{len(rows)} rows of the two runs")
-    for row in rows:
-        require(row["digits (200) ACC"] == "", f"{row['method']} has the value of another run")
-    outcome = Outcome("their cells are empty; the command that was printed made the same table")
-    for recipe in SWAPPED:
-        outcome.tell(line(said, f"warning: .*/{recipe}/seed0: stale"))
+    for label, row in rows.items():
+        for column in ("digits (200) ACC", "digits (200) NMI", "digits (200) ARI"):
+            said_wrong = f"{label}: {column} is {row[column]}, that of another run"
+            require(row[column] in ("", unbroken[label][column]), said_wrong)
+    require(any(row["digits (200) ACC"] == "" for row in rows.values()), "no row is empty")
+    outcome = Outcome("no cell has another run's value; the command that was printed made the same table")
+    outcome.tell(line(said, f"warning: .*/({'|'.join(SWAPPED)})/seed0: stale"))
     command = re.search(r"make what is stale or missing anew:\n(.*--forcerun .*)", said)
     require(command is not None, "no command that mends it was printed")
     outcome.tell(command[1])
@@ -84,6 +86,12 @@ def swapped_runs(setting: Setting) -> Outcome:
     require(done.returncode == 0, f"that command: exit status {done.returncode}: {done.stderr[-1000:]}")
     site.require_table(expected)
     return outcome
+
+
+def _rows(table: Path) -> dict[str, dict[str, str]]:
+    """Label -> row of the swapped runs in a table."""
+    with open(table, encoding="utf-8", newline="") as file:
+        return {row["method"]: row for row in csv.DictReader(file) if row["recipe"] in SWAPPED}
 
 
 def edited_while_running(setting: Setting) -> Outcome:

@@ -39,7 +39,23 @@ VERIFIED += mutants(
     base_of_other_data=("        check_made_from(data, records, path)\n", "        pass\n"),
 )
 VERIFIED += mutants(
-    "training/checkpoint.py", STATE, flipped_state_is_taken_up=("hashlib.sha256(content).digest() != digest", "False")
+    "training/checkpoint.py", STATE, flipped_state_is_taken_up=("_digest(path, content) != digest", "False")
+)
+VERIFIED += mutants(
+    "training/checkpoint.py",
+    "tests/training/test_resume.py::test_a_state_in_the_folder_of_another_run_is_not_taken_up",
+    state_of_another_run_is_taken_up=("hashlib.sha256(path.parent.name.encode())", "hashlib.sha256()"),
+)
+VERIFIED += mutants(
+    "pipeline/record.py",
+    "tests/pipeline/test_record.py",
+    changed_json_is_read=("    if not held:\n", "    if False:\n"),
+    records_of_any_stage=("        if stage not in records:\n", "        if False:\n"),
+)
+VERIFIED += mutants(
+    "pipeline/tables.py",
+    "tests/pipeline/test_plan.py",
+    plans_of_any_name=("if len(given) == 16 and", "if False and"),
 )
 VERIFIED += mutants(
     "evaluation/evaluate.py",
@@ -66,6 +82,7 @@ LOCKS = mutants(
     living_runs_are_unlocked=("    if _taken(file, LOCK_EX):\n", "    if True:\n"),
     dead_runs_stay_locked=("            if owner == platform.node():\n", "            if False:\n"),
     every_host_is_this_one=("            if owner == platform.node():\n", "            if True:\n"),
+    damaged_notes_stay=("            path.unlink()\n", "            pass\n"),
     two_checkouts_at_once=("        if not alone:\n", "        if False:\n"),
     one_run_of_a_checkout=("    _taken(file, LOCK_SH)\n    _held[str(path", "    _held[str(path"),
 )

@@ -91,6 +91,13 @@ def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(sta
     assert "locked by a run on another-host: once that has ended, `snakemake --unlock`" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("a file where a folder should be")
+    for take in (locks.take_results, locks.take_working_directory):
+        with pytest.raises(StageError, match=r"file.*: cannot be written: (File exists|Not a directory); mend that"):
+            take(tmp_path / "file")
+
+
 def test_notes_of_snakemake_that_are_no_text_are_removed_and_named(tmp_path, capsys):
     """It ends with a traceback at these; what is cut off it skips by itself."""
     notes = tmp_path / "metadata" / "@long"
