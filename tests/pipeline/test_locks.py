@@ -91,7 +91,7 @@ def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(sta
     assert "locked by a run on another-host: once that has ended, `snakemake --unlock`" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("a file where a folder should be")
     for take in (locks.take_results, locks.take_working_directory):
         with pytest.raises(StageError, match=r"file.*: cannot be written: (File exists|Not a directory); mend that"):
