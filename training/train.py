@@ -16,6 +16,7 @@ from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, StageError, run_stage, whole, write_json
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState
+from training.devices import claim
 from training.fabric import DDPStrategy, Fabric, LightningEnvironment
 from training.feed import training_feed
 from training.inputs import Inputs, read_inputs
@@ -31,6 +32,7 @@ def main() -> None:
     recipe = inputs.recipe
     roots = ("training.train", f"methods.{recipe['method']}")
     record = Record("train", roots, inputs.settings, inputs.fingerprints, arguments.seed)
+    claim(arguments.device, arguments.devices)
     fabric = launch(arguments.device, arguments.devices, recipe["precision"])
     method, weights = build(inputs, arguments.seed, arguments.base)
     if arguments.compile:
