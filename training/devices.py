@@ -1,7 +1,7 @@
 """Which GPUs a process takes where there are more than it needs: free ones, each locked until the process ends.
 
-Snakemake starts as many GPU jobs on a machine as `--resources gpu=N` allows, but tells none of them which GPU is its own.
-A cluster's scheduler does, in CUDA_VISIBLE_DEVICES: what that names is all there is to take from.
+Snakemake starts as many GPU jobs on a machine as `--resources gpu=N` allows, but tells none of them which GPU is its
+own. A cluster's scheduler does, in CUDA_VISIBLE_DEVICES: what that names is all there is to take from.
 """
 
 import fcntl
@@ -87,6 +87,6 @@ def _take(folder: Path, names: list[str], count: int) -> list[str]:
 
 
 def _lock_name(name: str) -> str:
-    """File name of a GPU's lock. A scheduler may number the GPUs of every job from 0, so its jobs lock for themselves."""
+    """File name of a GPU's lock. A scheduler may number every job's GPUs from 0, so its jobs lock for themselves."""
     job = next((os.environ[key] for key in JOB_IDS if os.environ.get(key)), None) if VISIBLE in os.environ else None
     return re.sub(r"[^\w.-]", "_", f"job{job}-{name}" if job else name)
