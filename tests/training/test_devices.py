@@ -15,8 +15,9 @@ from training import devices, embed, train
 
 # Takes GPUs, says which, and holds them until its standard input closes.
 TAKER = """
-import sys
+import signal, sys
 from training import devices
+signal.alarm(20)  # a test that waits in vain ends
 devices.POLL, devices.NODES = 0.05, sys.argv[1]
 devices.claim("auto", int(sys.argv[2]))
 print("took", devices.os.environ.get(devices.VISIBLE), flush=True)
@@ -125,6 +126,7 @@ def test_jobs_of_a_scheduler_number_their_gpus_from_0_each(take, scheduler):
         ("cuda", "3", 1),
         ("cuda", "0,1", 2),
         ("auto", "NoDevFiles", 1),
+        ("auto", "0,-1,1", 1),
     ],
 )
 def test_nothing_is_done_where_there_is_nothing_to_choose(tmp_path, monkeypatch, capsys, device, visible, count):
@@ -162,7 +164,7 @@ def test_training_and_embedding_take_theirs_before_they_ask_cuda(monkeypatch, st
         pass
 
     def claim(device, count):
-        assert (device, count) == ("auto", 2)
+        assert (device, count) == ("auto", 1)
         raise Taken
 
     recipe = {"method": "pixels", "precision": "auto"}
@@ -176,7 +178,7 @@ def test_training_and_embedding_take_theirs_before_they_ask_cuda(monkeypatch, st
     }
     for name in given.keys() & vars(stage).keys():
         monkeypatch.setattr(stage, name, given[name])
-    words = {"data": "d", "model": "m", "recipe": "r", "protocol": "p", "seed": "0", "out": "o", "devices": "2"}
+    words = {"data": "d", "model": "m", "recipe": "r", "protocol": "p", "seed": "0", "out": "o", "devices": "1"}
     wanted = words.keys() - ({"model"} if stage is train else {"recipe", "protocol", "seed"})
     monkeypatch.setattr(sys, "argv", ["stage", *(f"--{name}={words[name]}" for name in wanted)])
     monkeypatch.delenv("BENCH_DEVICE", raising=False)
