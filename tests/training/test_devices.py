@@ -172,7 +172,7 @@ def test_training_and_embedding_take_theirs_before_they_ask_cuda(monkeypatch, st
     given = {
         "claim": claim,
         "read_inputs": lambda _: SimpleNamespace(recipe=recipe, settings={}, fingerprints={}),
-        "read_json": lambda _: {"records": records},
+        "read_records": lambda *_: records,
         "open_prepared": lambda _: None,
         "check_made_from": lambda *_: None,
     }
