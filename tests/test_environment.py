@@ -1,4 +1,4 @@
-"""One list of dependencies: environment.yml, its lock, and what is installed agree."""
+"""One list of dependencies: environment.yml, its lock with hashes, conda's constraints, and what is installed agree."""
 
 import importlib.metadata
 import re
@@ -21,7 +21,8 @@ def pins(lines):
 def test_environment_lock_and_installation_agree():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    lock = pins((ROOT / "requirements.lock").read_text().splitlines())
+    assert pip[0] == "-c constraints.txt"
+    lock = pins((ROOT / "constraints.txt").read_text().splitlines())
     wanted = pins(pip)
     assert len(wanted) > 15
     for name, versions in wanted.items():
@@ -30,3 +31,11 @@ def test_environment_lock_and_installation_agree():
     assert names <= set(lock)
     for name in names:
         assert importlib.metadata.version(name) in lock[name], name
+
+
+def test_the_lock_has_a_hash_for_every_package_and_the_constraints_are_the_lock():
+    """With one hash in the file pip demands hashes of all; in a constraints file it does not take them."""
+    packages = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text())
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", package) for package in packages)
+    constraints = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [package.splitlines()[0].removesuffix(" \\") for package in packages] == constraints

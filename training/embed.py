@@ -17,6 +17,7 @@ from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
 from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.augmentation import Augment, normalisation
+from training.devices import claim
 from training.feed import training_feed
 from training.seeds import derive
 from training.weights import read_model
@@ -40,6 +41,7 @@ def main() -> None:
     record = Record(
         "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
     )
+    claim(arguments.device, arguments.devices)
     if arguments.devices > 1:
         from training.fabric import Fabric, LightningEnvironment  # slow to import, and one device does without
 

@@ -12,7 +12,7 @@ import torch
 
 from pipeline.provenance import canonical_json
 from pipeline.recipes import resolve
-from pipeline.record import run_stage, write_json
+from pipeline.record import hashes, run_stage, write_json
 from preparation.prepared import open_prepared
 from training.train import fabric_precision, main
 
@@ -251,8 +251,9 @@ def test_a_recipe_that_watches_scored_images_gets_their_neighbours(train, digits
         rows, files[name] = data.rows(splits), tmp_path / f"{name}.npz"
         near = (np.arange(len(rows))[:, None] + np.arange(3)) % len(rows)
         np.savez(files[name], neighbours=near.astype(np.int32), rows=rows)
-        mined = {"data": data.card["record"]["fingerprint"], "fingerprint": name * 2}
-        write_json(files[name].with_suffix(".json"), {"records": {"mine": mined}})
+        records = {"prepare": data.card["record"]}
+        records["mine"] = {"fingerprint": name * 2, "files": hashes(files[name])}
+        write_json(files[name].with_suffix(".json"), {"records": records})
     assert train(digits_200, small("simclr_base", schedule={"epochs": 1}), tmp_path / "base").returncode == 0
     base = ("--base", tmp_path / "base" / "model.pt", "--neighbours", files["neighbours"])
     changes = {"batch_size": 64, "network": {"widths": [8, 16]}, "schedule": {"epochs": 3}}
