@@ -4,14 +4,13 @@ Digits-like data sets of a few rows, one for every shape of split that a protoco
 """
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 
 from pipeline import catalogue
-from pipeline.record import Record
+from pipeline.record import Record, read_json, write_json
 from preparation.prepared import Prepared, open_prepared, write_prepared
 
 # The training rows do not come first: row n of a split is not row n of the data set.
@@ -59,7 +58,7 @@ def poison(folder: Path, out: Path, images: np.ndarray | None = None, labels: np
     """
     shutil.copytree(folder, out)
     data = open_prepared(folder)
-    card = json.loads((out / "card.json").read_text())
+    card = read_json(out / "card.json")
     generator = np.random.default_rng(1)
     changed = {"images.npy": np.array(data.images), "labels.npy": data.labels.copy()}
     if images is not None:
@@ -69,5 +68,5 @@ def poison(folder: Path, out: Path, images: np.ndarray | None = None, labels: np
     for name, values in changed.items():
         np.save(out / name, values)
         card["sha256"][name] = hashlib.sha256((out / name).read_bytes()).hexdigest()
-    (out / "card.json").write_text(json.dumps(card))
+    write_json(out / "card.json", card)
     return out

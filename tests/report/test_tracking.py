@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from pipeline.provenance import fingerprint
+from pipeline.record import read_json, write_json
 
 
 def track(smoke, *more, env=None):
@@ -71,10 +72,10 @@ def test_a_second_track_adds_nothing_and_a_changed_run_replaces_its_old_one(smok
     assert count_points(smoke) == points
     path = smoke.root / "results/smoke/runs/digits_200/full/pixels/seed0/metrics/clustering/kmeans_raw.json"
     original = path.read_text()
-    changed = json.loads(original)
+    changed = read_json(path)
     changed["result"]["ACC"] = 0.125
     changed["records"]["score/kmeans_raw"]["result"] = fingerprint(result=changed["result"])
-    path.write_text(json.dumps(changed))
+    write_json(path, changed)
     try:
         assert "1 replaced" in track(smoke).stdout
         after = runs(client)

@@ -1,5 +1,8 @@
 """Nothing is believed unread: each stage refuses files whose content is not what the record beside them says."""
 
+import contextlib
+import errno
+import io
 import json
 import shutil
 import sys
@@ -211,3 +214,18 @@ def test_the_content_of_prepared_data_is_of_images_labels_splits_and_files(tmp_p
         content("f", splits, sources="of the files"),
     ]
     assert len({one, *others}) == 5
+
+
+def test_a_model_for_which_there_is_no_room_is_an_error_of_the_disk(tmp_path, monkeypatch):
+    """torch's writer would make another error of it, without a cure."""
+
+    class Full(io.BytesIO):
+        def write(self, content):
+            if self.tell() + len(content) > 2000:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(content)
+
+    poison.prepare(tmp_path / "data", {"train": 40, "test": 30})
+    monkeypatch.setattr(training.train, "whole", lambda *_: contextlib.nullcontext(Full()))
+    with pytest.raises(OSError, match="No space left on device"):
+        train(tmp_path / "data", tmp_path / "run")
