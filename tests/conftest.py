@@ -24,15 +24,27 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Shared(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            scope = super()._split_scope(nodeid)
-            return "smoke" if scope.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py")) else scope
+            return _group(super()._split_scope(nodeid))
 
     return Shared(config, log)
 
 
+def _group(nodeid: str) -> str:
+    """The file of a test, or "smoke"."""
+    file = nodeid.partition("::")[0]
+    return "smoke" if file.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py")) else file
+
+
+SLOW = (
+    "tests/workflow",
+    "tests/training/test_distributed.py",
+    "tests/training/test_resume.py",
+)  # processes of their own
+
+
 def pytest_collection_modifyitems(items):
-    """The longest group begins first, so that both processes end together."""
-    items.sort(key=lambda item: "smoke" not in getattr(item, "fixturenames", ()))
+    """The longest groups begin first, so that both processes end together."""
+    items.sort(key=lambda item: (_group(item.nodeid) != "smoke", not item.nodeid.startswith(SLOW)))
 
 
 @dataclass
