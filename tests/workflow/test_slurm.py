@@ -247,7 +247,6 @@ def test_a_suite_through_slurm_with_a_training_pushed_aside_gives_the_bits_of_a_
         "rule_run_pixels_assign_embed_evaluate": 1,
         "rule_run_simclr_base_assign_embed_evaluate": 1,
         "rule_run_mixem_assign_embed_evaluate": 1,
-        "rule_tabulate_cluster": 1,
         "urgent": 1,
     }
     assert {of[-1][1] for of in states.seen.values()} == {"COMPLETED"}
