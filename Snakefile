@@ -21,13 +21,13 @@ from pipeline.runs import Neighbours
 
 try:
     plan = Plan(dict(config), workflow.is_main_process)
+    config.update(plan.config)
+    os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:
     raise WorkflowError(str(problem)) from None
-config.update(plan.config)
-os.environ.update(plan.environment())
 
 RESULTS = config["results"]
 DATA = f"{RESULTS}/data/{{dataset}}"

@@ -147,8 +147,10 @@ def _groups(place: Path) -> Iterator[tuple[Path, list[Path]]]:
     elif place.is_dir():
         for folder, below, names in os.walk(place, followlinks=True):
             below.sort()
-            if names:
-                yield Path(folder), [Path(folder, name) for name in sorted(names)]
+            # Links to nothing, and what is no file, are nothing that a reader takes.
+            files = [path for name in sorted(names) if (path := Path(folder, name)).is_file()]
+            if files:
+                yield Path(folder), files
 
 
 def _read_cache(path: Path | None) -> dict[str, list[str]]:

@@ -61,6 +61,9 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
                     "`snakemake --unlock` and the same command again go on",
                     file=sys.stderr,
                 )
+                _taken(file, LOCK_SH)
+                _held[str(folder.absolute())] = file
+                return  # the other host stays the one that is named
         file.truncate(0)
         file.write(platform.node())
         file.flush()
@@ -95,7 +98,7 @@ def take_results(results: str | Path) -> None:
     path = Path(results) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+", encoding="utf-8")
-    alone = _taken(file, LOCK_EX)
+    alone = _taken(file, LOCK_EX) is not False
     file.seek(0)
     owner = _owner(file.read())
     if owner.get("checkout") not in (None, str(ROOT)):
@@ -119,21 +122,22 @@ def take_results(results: str | Path) -> None:
 def alone(results: str | Path) -> bool:
     """Whether no other run is at work in a results folder that this process has taken."""
     file = _held.get(str((Path(results) / ".lock").absolute()))
-    if flock is None or file is None or not _taken(file, LOCK_EX):
+    if flock is None or file is None:
         return False
-    _taken(file, LOCK_SH)
-    return True
+    found = _taken(file, LOCK_EX) is True
+    _taken(file, LOCK_SH)  # also after a refusal, which gives up the lock that was held
+    return found
 
 
-def _taken(file: IO[str], kind: int) -> bool:
-    """Whether the lock could be taken at once. A file system without locks gives every one."""
+def _taken(file: IO[str], kind: int) -> bool | None:
+    """Whether the lock could be taken at once; None on a file system without locks, which tells nothing of others."""
     assert flock is not None
     try:
         flock(file, kind | LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True
+        return None
     return True
 
 

@@ -201,7 +201,8 @@ class Plan:
         if alone(self.results):
             for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
                 for path in folder.glob("*.json"):
-                    if path.stem not in self.plan_texts and path.stem.rpartition("-")[0] in {*self.tables, "suite"}:
+                    own = f'"{self.results}/' in path.read_text(encoding="utf-8")  # or of another results folder
+                    if own and path.stem not in self.plan_texts:
                         path.unlink(missing_ok=True)
 
     def write_plan(self, name: str) -> str:

@@ -34,7 +34,7 @@ def main() -> None:
     inputs = {"sources": expected} if expected else {}
     record = Record("prepare", ("preparation.prepare",), settings={"name": name, **spec}, inputs=inputs)
     raw = read(spec, Path(arguments.data_root) if arguments.data_root else None, arguments.download)
-    if found == MISSING:  # downloaded just now
+    if found == MISSING or spec["source"] == "torchvision":  # downloaded, or unpacked beside its archives, just now
         found = DataFiles(arguments.data_root).hash(spec)
     card = write_prepared(
         arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,

@@ -93,7 +93,10 @@ def _other_data(run: Mapping[str, Any], records: Mapping[str, Any]) -> str:
                  and Path(source["record"]).parent.name == run["dataset"]), None)  # fmt: skip
     if card is None or not Path(card).is_file():
         return ""
-    held = read_json(card).get("record", {}).get("content")
+    try:
+        held = read_json(card)["record"].get("content")
+    except (StageError, KeyError, TypeError, AttributeError):
+        return f"{card} cannot be read; delete it and run stage prepare again"
     made = records.get("prepare", {}).get("content")
     return "" if made == held else f"computed on data {made}, {card} is of data {held}"
 

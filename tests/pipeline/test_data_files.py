@@ -82,6 +82,17 @@ def test_a_new_file_and_one_in_another_class_count(tmp_path):
     assert len({before, added, moved, DataFiles(tmp_path).hash(spec)}) == 4
 
 
+def test_a_link_to_nothing_hides_no_other_file(tmp_path):
+    for name in ("train/crow/1.png", "val/crow/1.png"):
+        (tmp_path / "birds" / name).parent.mkdir(parents=True)
+        (tmp_path / "birds" / name).write_text(name)
+    (tmp_path / "birds/train/crow/.#1.png").symlink_to("nowhere")
+    spec = {key: value for key, value in FOLDER.items() if key != "class_list"}
+    before = DataFiles(tmp_path).hash(spec)
+    (tmp_path / "birds/train/crow/1.png").write_text("noise")
+    assert MISSING != before != DataFiles(tmp_path).hash(spec)
+
+
 def test_only_what_changed_is_hashed_again(made, monkeypatch):
     hashed, real = [], data_files.sha256
     monkeypatch.setattr(data_files, "sha256", lambda path: hashed.append(path) or real(path))

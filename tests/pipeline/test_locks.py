@@ -1,5 +1,6 @@
 """Two runs in one place, and what a killed one leaves: real processes."""
 
+import errno
 import json
 import platform
 import signal
@@ -89,6 +90,23 @@ def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(sta
     locks.take_working_directory(tmp_path / "work")
     assert (locked / "0.output.lock").exists()
     assert "locked by a run on another-host: once that has ended, `snakemake --unlock`" in capsys.readouterr().err
+    assert (tmp_path / "work" / "running").read_text() == "another-host"  # also for the next try
+
+
+def test_without_file_locks_nobody_is_shown_to_be_dead(tmp_path, monkeypatch):
+    """Some network file systems lock nothing: what may be a living run's stays."""
+
+    def unsupported(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(locks, "flock", unsupported)
+    (tmp_path / "work" / "locks").mkdir(parents=True)
+    (tmp_path / "work" / "locks" / "0.output.lock").write_text("results/table2.csv\n")
+    (tmp_path / "work" / "running").write_text(platform.node())
+    locks.take_working_directory(tmp_path / "work")
+    assert (tmp_path / "work" / "locks" / "0.output.lock").exists()
+    locks.take_results(tmp_path / "results")
+    assert not locks.alone(tmp_path / "results")
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):

@@ -75,6 +75,19 @@ DAMAGES = {
 }
 
 
+@pytest.mark.parametrize("text", ['{"rec', "[]", '{"record": 1}'])
+def test_a_damaged_data_card_costs_the_rows_of_its_data_alone(tmp_path, text):
+    runs = [run(tmp_path / "a", 0, 0.5), run(tmp_path / "b", 1, 0.7)]
+    card = tmp_path / "data" / "d" / "card.json"
+    card.parent.mkdir(parents=True)
+    card.write_text(text)
+    made = {"output": str(card), "record": str(card), "stage": "prepare", "fingerprint": "p", "log": "prepare.log"}
+    runs[1]["sources"].insert(0, made)
+    table = build(plan([row("mine", runs)]))
+    assert read(table)[0]["Data ACC n"] == "1"
+    assert f"{card} cannot be read; delete it and run stage prepare again" in table.problems[0].reason
+
+
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_result_costs_its_run_alone(tmp_path, name):
     change, message = DAMAGES[name]
