@@ -7,6 +7,7 @@ card.json    name, source, classes and their names, splits as row ranges, counts
 """
 
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,16 @@ class Prepared:
 
     @property
     def root(self) -> Path | None:
-        """Folder of the image files, or None for images that are stored here."""
-        return Path(self.card["root"]) if self.card.get("root") else None
+        """Folder of the image files, or None for images that are stored here.
+
+        Below the present data root, whose files are the ones that were hashed, where it has that folder; else where the
+        files lay when they were prepared.
+        """
+        if not self.card.get("root"):
+            return None
+        here = Path(os.environ.get("BENCH_DATA_ROOT", ""), self.card.get("folder") or "")
+        known = os.environ.get("BENCH_DATA_ROOT") and self.card.get("folder") and here.is_dir()
+        return here if known else Path(self.card["root"])
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The rows as float32 [n, d], pixels in 0..1: the input space of the geometry metrics."""
@@ -124,6 +133,7 @@ def write_prepared(
         "class_names": None if class_names is None else list(class_names),
         "shape": list(spec["shape"]),
         "root": root,
+        "folder": spec.get("folder"),
         "splits": ranges,
         "counts": {split: _counts(labels[a:b], spec["classes"]) for split, (a, b) in ranges.items()},
         "normalisation": spec["normalisation"],

@@ -54,6 +54,15 @@ def test_labels_follow_sorted_folders_and_splits(prepared):
     assert prepared.rows(["val"]).tolist() == list(range(12, 18))
 
 
+def test_files_are_read_below_the_present_data_root(prepared, tmp_path, monkeypatch):
+    """The present root is what is hashed: a copy elsewhere must not be watched while the old files are read."""
+    assert prepared.root == (prepared.folder.parent / "made").resolve()
+    monkeypatch.setenv("BENCH_DATA_ROOT", str(tmp_path / "moved"))
+    assert prepared.root == (prepared.folder.parent / "made").resolve()  # nothing lies there
+    (tmp_path / "moved" / "made").mkdir(parents=True)
+    assert prepared.root == tmp_path / "moved" / "made"
+
+
 def test_a_class_list_selects_and_orders(made):
     (made / "two.txt").write_text("n00000002 some words\nn00000000\n")
     raw = read(SPEC | {"class_list": "two.txt", "classes": 2, "splits": {"val": 4}}, made, False)
