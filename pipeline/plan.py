@@ -201,7 +201,8 @@ class Plan:
         if alone(self.results):
             for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
                 for path in folder.glob("*.json"):
-                    own = f'"{self.results}/' in path.read_text(encoding="utf-8")  # or of another results folder
+                    # Those of another results folder, which may lie below this one, are its own runs' business.
+                    own = f'"{self.results}/runs/' in path.read_text(encoding="utf-8")
                     if own and path.stem not in self.plan_texts:
                         path.unlink(missing_ok=True)
 
