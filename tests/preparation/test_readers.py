@@ -1,12 +1,16 @@
 import gzip
 import hashlib
+import json
+import sys
 
 import numpy as np
 import pytest
 import torchvision.datasets
 
 from pipeline import catalogue
+from pipeline.data_files import DataFiles, Sources
 from pipeline.record import Damaged, Record, read_json
+from preparation import prepare
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
 
@@ -64,6 +68,26 @@ def test_mnist_from_official_archives(mnist_files):
     np.testing.assert_array_equal(raw.labels[30:], arrays["t10k"][1])
     only_test = read(spec(test=20), root, False)
     assert only_test.splits == {"test": 20}
+
+
+def test_archives_that_are_unpacked_in_preparing_are_no_other_data_afterwards(mnist_files, tmp_path, monkeypatch):
+    """torchvision unpacks them beside themselves: the next run must find the files that this one recorded."""
+    root, _ = mnist_files
+    given = spec(train=30, test=20)
+    words = [
+        "prepare",
+        "--dataset",
+        json.dumps({"name": "mnist", **given}),
+        "--out",
+        str(tmp_path / "results/data/mnist"),
+    ]
+    monkeypatch.setattr(sys, "argv", [*words, "--data-root", str(root)])
+    before = DataFiles(root).hash(given)
+    prepare.main()
+    found = Sources(DataFiles(root), str(tmp_path / "results"))
+    monkeypatch.setattr(catalogue, "entry", lambda kind, name: given)
+    assert DataFiles(root).hash(given) != before  # they were unpacked
+    assert found.of_dataset("mnist") == before  # as the record has it
 
 
 def test_damaged_archive_and_missing_folder_are_named(mnist_files, tmp_path, monkeypatch):

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from tests.conftest import SMOKE, Project, copy_project
@@ -45,7 +47,7 @@ class Own(Project):
             np.savez(self.data / name, x=x.astype(np.float32), y=labels)
 
     def make(self, *words):
-        config = [f"results={self.table.parent}", "datasets=[own]", "tables=[own]", "seeds=[0]", "overrides={}"]
+        config = [f"results={self.table.parent}", "datasets=[own]", "tables=[own]", "seeds=[0]"]
         config += [f"data_root={self.data}", "track=false"]
         done = self.snakemake(str(self.table), *words, "--config", *config)
         return done.returncode, done.stdout + done.stderr
@@ -61,7 +63,9 @@ def own(tmp_path_factory):
     (project.root / "config/datasets/own.yaml").write_text(yaml.safe_dump(DATASET))
     (project.root / "config/tables/own.yaml").write_text(yaml.safe_dump(TABLE))
     suite = yaml.safe_load((project.root / SMOKE).read_text())
-    (project.root / SMOKE).write_text(yaml.safe_dump(suite | {"overrides": {}}))
+    overrides = {"pixels": {"network": {"weights": "w.pt"}}}  # of no network, so that any file will do
+    (project.root / SMOKE).write_text(yaml.safe_dump(suite | {"overrides": overrides}))
+    torch.save({}, project.root / "w.pt")
     own = Own(project.root)
     own.write()
     code, said = own.make()
@@ -86,6 +90,21 @@ def test_replaced_data_are_prepared_trained_and_scored_again(own):
         0,
         ["assign", "embed", "evaluate", "prepare", "tabulate_own", "train", "write_plan"],
     )
+
+
+def test_replaced_weights_are_trained_from_again(own):
+    """The data are as they were: what is not made of the weights stays."""
+    own.write()
+    weights = own.root / "w.pt"
+    before, times = weights.read_bytes(), weights.stat()
+    torch.save({"another": torch.ones(1)}, weights)
+    code, said = own.make("--dry-run")
+    jobs = set(re.findall(r"rule (\w+):", said))
+    assert (code, jobs) == (0, {"train", "embed", "assign", "evaluate", "write_plan", "tabulate_own"}), said
+    weights.write_bytes(before)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert "Nothing to be done" in own.make("--dry-run")[1]
+    own.write(signal=0.0)
 
 
 def test_replaced_data_are_named_and_mended_where_snakemake_has_lost_its_notes(own):
@@ -124,7 +143,7 @@ def test_a_dry_run_writes_nothing_and_no_run_reads_anothers_plan(own):
     code, said = own.make("--dry-run", "--forceall")
     assert code == 0, said
     done = own.snakemake(str(own.table), "--dry-run", "--config", f"results={own.table.parent}", "datasets=[own]",
-                         "tables=[own]", "seeds=[0,1]", f"data_root={own.data}", "overrides={}")  # fmt: skip
+                         "tables=[own]", "seeds=[0,1]", f"data_root={own.data}")  # fmt: skip
     assert done.returncode == 0
     assert "seed1" in done.stdout + done.stderr
     assert files() == before
