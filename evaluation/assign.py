@@ -15,7 +15,7 @@ from evaluation.assigner import build
 from evaluation.features import Features, NonFinite
 from pipeline.catalogue import entry_or_json
 from pipeline.record import EVALUABLE, Damaged, Record, StageError, hashes, read_records, run_stage, whole, write_json
-from preparation.arrays import open_arrays
+from preparation.arrays import read_arrays
 from preparation.prepared import check_made_from, open_prepared
 
 PARTS = ("fit", "score", "seen")  # of a protocol: rows that are learnt from, that are scored, that are scored besides
@@ -51,9 +51,9 @@ def main() -> None:
     if status in EVALUABLE:
         status = "ok"
         try:
-            with open_arrays(arguments.features, records["embed"]) as stored:
-                # Arrays of augmented views have rows of their own; nothing is clustered there.
-                features = {key: stored[key] for key in stored.files if not key.startswith("view")}
+            stored = read_arrays(arguments.features, records["embed"])
+            # Arrays of augmented views have rows of their own; nothing is clustered there.
+            features = {key: values for key, values in stored.items() if not key.startswith("view")}
             facts = _assign(features, entry, data.card["classes"], rows, clusters, arguments.seed)
         except Damaged:
             raise

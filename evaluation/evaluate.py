@@ -27,7 +27,7 @@ from pipeline.catalogue import entry_or_json
 from pipeline.provenance import fingerprint
 from pipeline.record import EVALUABLE, Damaged, Record, StageError, read_json, read_records, run_stage, write_json
 from pipeline.wings import wing_modules
-from preparation.arrays import open_arrays
+from preparation.arrays import read_arrays
 from preparation.prepared import Prepared, check_made_from, open_prepared
 
 
@@ -116,10 +116,10 @@ def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str,
     """Metrics of the scored rows, and under `seen` of the rows the model was fitted on, where the protocol has them."""
     if assigned["status"] != "ok":
         return {key: assigned[key] for key in ("status", "reason") if key in assigned}
-    with open_arrays(path, assigned) as stored:
-        metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
-        if len(stored["seen_rows"]):
-            metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
+    stored = read_arrays(path, assigned)
+    metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
+    if len(stored["seen_rows"]):
+        metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
     return metrics
 
 
@@ -138,8 +138,7 @@ def _probes(
         if records["train"]["status"] not in EVALUABLE:
             return {"status": records["train"]["status"]}
         if not arrays:
-            with open_arrays(features, records["embed"]) as stored:
-                arrays.update({key: stored[key] for key in stored.files})
+            arrays.update(read_arrays(features, records["embed"]))
         train, test = (data.rows(protocol["probe"][part]) for part in ("train", "test"))
         task = Task(arrays, data.labels, data, train, test, data.rows(protocol["score"]), settings_of(entry), seed)
         return {**load(entry["algorithm"]).PROBE(task), **entry}

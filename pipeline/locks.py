@@ -61,15 +61,13 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
                     "`snakemake --unlock` and the same command again go on",
                     file=sys.stderr,
                 )
-                _taken(file, LOCK_SH)
-                _held[str(folder.absolute())] = file
+                _hold(folder, file)
                 return  # the other host stays the one that is named
         file.truncate(0)
         file.write(platform.node())
         file.flush()
         _remove_damaged(folder / "metadata")
-    _taken(file, LOCK_SH)
-    _held[str(folder.absolute())] = file
+    _hold(folder, file)
 
 
 def _remove_damaged(notes: Path) -> None:
@@ -115,8 +113,7 @@ def take_results(results: str | Path) -> None:
         file.truncate(0)
         json.dump({"checkout": str(ROOT), "process": os.getpid(), "host": platform.node()}, file)
         file.flush()
-    _taken(file, LOCK_SH)
-    _held[str(path.absolute())] = file
+    _hold(path, file)
 
 
 def alone(results: str | Path) -> bool:
@@ -127,6 +124,12 @@ def alone(results: str | Path) -> bool:
     found = _taken(file, LOCK_EX) is True
     _taken(file, LOCK_SH)  # also after a refusal, which gives up the lock that was held
     return found
+
+
+def _hold(place: Path, file: IO[str]) -> None:
+    """Share the lock of a place with whoever may, until this process ends."""
+    _taken(file, LOCK_SH)
+    _held[str(place.absolute())] = file
 
 
 def _taken(file: IO[str], kind: int) -> bool | None:

@@ -124,6 +124,17 @@ def whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
         raise
 
 
+@contextlib.contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """While a file that a stage wrote is read: where it is missing or cannot be read, the error says what to do."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise Damaged(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
+    except OSError as problem:
+        raise Damaged(f"{path}: cannot be read: {of_system(problem)}") from None
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` as readable JSON, whole or not at all; an object with a checksum, which `read_json` looks at."""
     if isinstance(value, dict):
@@ -140,12 +151,10 @@ def read_json(path: str | Path) -> Any:
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        with reading(path):
+            text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_no_number)
         held = not isinstance(value, dict) or value.pop(CHECKSUM, None) in (None, fingerprint(of=value))
-    except FileNotFoundError:
-        raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
-    except OSError as problem:
-        raise StageError(f"{path}: cannot be read: {of_system(problem)}") from None
     except ValueError as problem:
         raise StageError(f"{path}: not valid JSON ({problem}); delete it and run its stage again") from None
     if not held:
@@ -176,13 +185,8 @@ def read_records(path: str | Path, *needed: str) -> dict[str, Any]:
 
 def sha256(path: str | Path) -> str:
     """Hash of a file's content, 64 hex digits."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        raise Damaged(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
-    except OSError as problem:
-        raise Damaged(f"{path}: cannot be read: {of_system(problem)}") from None
+    with reading(path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hashes(*paths: Path) -> dict[str, str]:

@@ -1,23 +1,29 @@
-"""Arrays that a stage wrote (.npz), as the stages after it read them."""
+"""Arrays that a stage wrote (.npz), as the stages after it and figures read them."""
 
-import contextlib
 import zipfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.record import Damaged, of_system, verified
+from pipeline.record import Damaged, StageError, reading, verified
 
 
-@contextlib.contextmanager
-def open_arrays(path: str | Path, record: Mapping[str, Any]) -> Iterator[Any]:
-    """The open .npz at `path`, if it is what the `record` of its stage says; else StageError. Nothing is unpickled."""
+def read_arrays(path: str | Path, record: Mapping[str, Any] | None, *names: str) -> dict[str, np.ndarray]:
+    """The named arrays of a .npz file, all of them without names. Nothing is unpickled.
+
+    Raises Damaged where it is missing, cannot be read or is not what the `record` of its stage says (None: where that
+    was looked at before), StageError where it has no such array.
+    """
+    if record is not None:
+        verified(path, record)
     try:
-        with np.load(verified(path, record), allow_pickle=False) as stored:
-            yield stored
-    except OSError as problem:
-        raise Damaged(f"{path}: cannot be read: {of_system(problem)}") from None
-    except (zipfile.BadZipFile, EOFError) as problem:
+        with reading(path), np.load(path, allow_pickle=False) as stored:
+            absent = [name for name in names if name not in stored.files]
+            if absent:
+                raise StageError(f"{path}: no array {absent[0]!r}, it has {', '.join(stored.files)}")
+            return {name: stored[name] for name in names or stored.files}
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise Damaged(f"{path}: no readable arrays ({problem}); delete it and run its stage again") from None

@@ -37,7 +37,7 @@ def _fingerprint(source: Mapping[str, str]) -> str | None:
         stored = read_json(source["record"])
         # A data card holds one record, a run's files one for every stage.
         return (stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}).get("fingerprint")
-    except (StageError, OSError, AttributeError):
+    except (StageError, AttributeError):
         return None
 
 

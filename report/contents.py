@@ -59,10 +59,7 @@ def read_result_file(folder: str | Path, key: str) -> Any:
 
 def read_checked(path: Path, schema: str) -> Any:
     """The JSON file of a run, if it is what config/schemas/{schema}.yaml says; else StageError that names it."""
-    try:
-        stored = read_json(path)
-    except OSError as problem:
-        raise StageError(f"{path}: cannot be read: {problem.strerror}") from None
+    stored = read_json(path)
     try:
         check(stored, schema, str(path))
     except StageError as problem:

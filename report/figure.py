@@ -23,8 +23,6 @@ results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else
 """
 
 import importlib
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +37,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipeline.record import StageError
+from preparation.arrays import read_arrays
 
 DASHES = ["-", "--", ":", "-."]
 ROWS = 2000  # points in a scatter
@@ -57,25 +56,9 @@ def load(kind: str) -> Any:
     return importlib.import_module(f"report.figures.{kind}")
 
 
-def arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
-    """The named arrays of a .npz file, all of them without names. Raises StageError where it is missing, damaged or has
-    no such array.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            absent = [name for name in names if name not in stored.files]
-            if absent:
-                raise StageError(f"{path}: no array {absent[0]!r}, it has {', '.join(stored.files)}")
-            return {name: stored[name] for name in names or stored.files}
-    except FileNotFoundError:
-        raise StageError(f"{path}: not found; run the stage that writes it, or ask snakemake for it") from None
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        raise StageError(f"{path}: no readable arrays ({problem}); delete it and run its stage again") from None
-
-
 def features(folder: Path, name: str) -> np.ndarray:
     """An array of a run's features.npz. Raises StageError where it is missing or not finite."""
-    z = arrays(folder / "features.npz", name)[name]
+    z = read_arrays(folder / "features.npz", None, name)[name]
     if not np.isfinite(z).all():
         raise StageError(f"{folder / 'features.npz'}: array {name!r} is not finite; the run diverged")
     return z
@@ -84,7 +67,7 @@ def features(folder: Path, name: str) -> np.ndarray:
 def snapshots(folder: Path) -> dict[str, np.ndarray]:
     """The arrays of a run's snapshots.npz, `rows` among them; features as they are, of a diverged run not finite."""
     path = folder / "snapshots.npz"
-    return arrays(path) | arrays(path, "rows")
+    return read_arrays(path, None) | read_arrays(path, None, "rows")
 
 
 def some(rows: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from pipeline.record import StageError
+from pipeline.record import StageError, reading
 
 
 def read_history(path: str | Path) -> list[dict[str, float]]:
@@ -12,12 +12,10 @@ def read_history(path: str | Path) -> list[dict[str, float]]:
     Raises StageError for a file that is missing, cut off or no table of numbers.
     """
     cure = "delete it and run stage train again"
+    with reading(path):
+        content = Path(path).read_bytes()
     try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise StageError(f"{path}: not found; run stage train, which writes it") from None
-    except OSError as problem:
-        raise StageError(f"{path}: cannot be read: {problem.strerror}") from None
+        text = content.decode("utf-8")
     except UnicodeDecodeError as problem:
         raise StageError(f"{path}: not text in UTF-8 ({problem}); {cure}") from None
     if text and not text.endswith("\n"):

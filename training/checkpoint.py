@@ -38,11 +38,10 @@ class ResumeState:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.newest.exists():
             os.replace(self.newest, self.previous)
-        content = io.BytesIO()
-        torch.save(state, content)
+        content = packed(state)
         with whole(self.newest) as file:
-            file.write(_digest(self.newest, content.getbuffer()))
-            file.write(content.getbuffer())
+            file.write(_digest(self.newest, content))
+            file.write(content)
 
     def load(self) -> dict[str, Any] | None:
         """The newest readable generation, on the CPU, or None where there is none. Says so when it falls back."""
@@ -61,6 +60,13 @@ class ResumeState:
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()  # only when empty
+
+
+def packed(value: Any) -> memoryview:
+    """What torch.save writes, in memory: into a file it hides behind an error of its own that the disk is full."""
+    content = io.BytesIO()
+    torch.save(value, content)
+    return content.getbuffer()
 
 
 def read_state(path: Path) -> dict[str, Any]:

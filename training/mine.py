@@ -17,7 +17,7 @@ from torch import Tensor
 
 from methods.blocks.products import factor, product
 from pipeline.record import Record, StageError, hashes, read_records, run_stage, whole, write_json
-from preparation.arrays import open_arrays
+from preparation.arrays import read_arrays
 from preparation.prepared import Prepared, check_made_from, open_prepared
 
 BLOCK = 1 << 26  # similarities held at a time
@@ -38,10 +38,7 @@ def main() -> None:
     settings = {"array": arguments.array, "count": arguments.count, "splits": arguments.splits}
     record = Record("mine", ("training.mine",), settings, {"features": records["embed"]["fingerprint"]})
     rows = data.rows(arguments.splits)
-    with open_arrays(arguments.features, records["embed"]) as stored:
-        if arguments.array not in stored.files:
-            raise StageError(f"{arguments.features}: no array {arguments.array!r}, it has {', '.join(stored.files)}")
-        z = torch.from_numpy(stored[arguments.array][rows])
+    z = torch.from_numpy(read_arrays(arguments.features, records["embed"], arguments.array)[arguments.array][rows])
     near = nearest(z, arguments.count)
     with whole(arguments.out) as file:
         np.savez(file, neighbours=near.to(torch.int32).numpy(), rows=rows)
@@ -70,8 +67,7 @@ def read_neighbours(path: str | Path, rows: np.ndarray, data: Prepared) -> tuple
     records = read_records(Path(path).with_suffix(".json"), "mine")
     check_made_from(data, records, path)
     record = records["mine"]
-    with open_arrays(path, record) as stored:
-        near, known = stored["neighbours"], stored["rows"]
+    near, known = read_arrays(path, record, "neighbours", "rows").values()
     if not np.array_equal(known, rows):
         raise StageError(
             f"{path}: neighbours of {len(known)} rows, this run uses {len(rows)} or others; mine those of its splits"

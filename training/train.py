@@ -5,7 +5,6 @@ python -m training.train --data results/data/digits --recipe simclr_base --proto
 """
 
 import argparse
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, StageError, hashes, run_stage, whole, write_json
 from preparation.prepared import content
 from training.augmentation import normalisation
-from training.checkpoint import ResumeState
+from training.checkpoint import ResumeState, packed
 from training.devices import claim
 from training.fabric import DDPStrategy, Fabric, LightningEnvironment
 from training.feed import training_feed
@@ -135,10 +134,8 @@ def write(
         "backbone": method.backbone.state_dict(),
         "epoch": len(outcome.history),
     }
-    content = io.BytesIO()  # torch hides behind an error of its own that a disk is full
-    torch.save(model, content)
     with whole(out / "model.pt") as file:
-        file.write(content.getbuffer())
+        file.write(packed(model))
     with whole(out / "history.csv", "w") as file:
         file.write(history_csv(outcome.history))
     with whole(out / "snapshots.npz") as file:

@@ -1,7 +1,7 @@
 """A case: what goes wrong on a user's machine, and what came of it: nothing lost, and one line that tells it."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,13 +53,3 @@ def require(held: bool, otherwise: str) -> None:
     """Raise Lost with the words of `otherwise` unless `held`."""
     if not held:
         raise Lost(otherwise)
-
-
-def gathered(*lists: list[Case]) -> Mapping[str, Case]:
-    """The cases by name. Raises ValueError for a name that stands twice."""
-    found: dict[str, Case] = {}
-    for case in (case for one in lists for case in one):
-        if case.name in found:
-            raise ValueError(f"case {case.name!r} stands twice")
-        found[case.name] = case
-    return found

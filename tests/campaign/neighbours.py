@@ -24,16 +24,21 @@ def _ended(running: Running, site: Site, setting: Setting) -> None:
     site.require_table(Site(setting.finished).table())
 
 
-def twice(setting: Setting) -> Outcome:
-    """The same command twice in one checkout."""
-    site, running = _under_way(setting)
-    status, said = site.make(*QUIET)
+def _refused(setting: Setting, site: Site, running: Running, status: int, said: str, told: str) -> Outcome:
+    """The second run ended with `status`, and with a line like `told`, during the first, which then ends well."""
     require(running.process.poll() is None, "the first run was over too soon, so the case shows nothing")
     require(status != 0, "a second run went on beside the first")
     _ended(running, site, setting)
     outcome = Outcome(f"the second: exit status {status}; the first: the same table")
-    outcome.tell(line(said, "Directory cannot be locked|LockException|is locked"))
+    outcome.tell(line(said, told))
     return outcome
+
+
+def twice(setting: Setting) -> Outcome:
+    """The same command twice in one checkout."""
+    site, running = _under_way(setting)
+    status, said = site.make(*QUIET)
+    return _refused(setting, site, running, status, said, "Directory cannot be locked|LockException|is locked")
 
 
 def two_checkouts(setting: Setting) -> Outcome:
@@ -41,12 +46,7 @@ def two_checkouts(setting: Setting) -> Outcome:
     site, running = _under_way(setting)
     second = Site.copy(setting.finished, setting.folder / "second", results=False)
     status, said = second.make("--config", "track=false", f"results={site.results}", target=str(site.root / TABLE))
-    require(running.process.poll() is None, "the first run was over too soon, so the case shows nothing")
-    require(status != 0, "a second checkout went on beside the first")
-    _ended(running, site, setting)
-    outcome = Outcome(f"the second: exit status {status}; the first: the same table")
-    outcome.tell(line(said, "in use by the checkout"))
-    return outcome
+    return _refused(setting, site, running, status, said, "in use by the checkout")
 
 
 def dry_run(setting: Setting) -> Outcome:

@@ -1,6 +1,5 @@
 """A mutant: one line of the project, changed so that a number would be wrong, and the tests that must notice."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -22,13 +21,3 @@ class Mutant:
 def mutants(file: str, tests: str, **changes: tuple[str, ...]) -> list[Mutant]:
     """Mutants of one file under the same tests: name=(old, new) or (old, new, why it is equivalent)."""
     return [Mutant(name, file, old, new, tuple(tests.split()), *why) for name, (old, new, *why) in changes.items()]
-
-
-def gathered(*lists: list[Mutant]) -> Mapping[str, Mutant]:
-    """The mutants by name. Raises ValueError for a name that stands twice."""
-    found: dict[str, Mutant] = {}
-    for mutant in (mutant for one in lists for mutant in one):
-        if mutant.name in found:
-            raise ValueError(f"mutant {mutant.name!r} stands twice")
-        found[mutant.name] = mutant
-    return found

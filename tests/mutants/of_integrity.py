@@ -84,6 +84,6 @@ LOCKS = mutants(
     every_host_is_this_one=("            if owner == platform.node():\n", "            if True:\n"),
     damaged_notes_stay=("            path.unlink()\n", "            pass\n"),
     two_checkouts_at_once=("        if not alone:\n", "        if False:\n"),
-    one_run_of_a_checkout=("    _taken(file, LOCK_SH)\n    _held[str(path", "    _held[str(path"),
+    one_run_of_a_checkout=("    _taken(file, LOCK_SH)\n    _held[", "    _held["),
 )
 MUTANTS = [*FILES, *VERIFIED, *LOCKS]
