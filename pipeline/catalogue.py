@@ -1,4 +1,5 @@
-"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, probes, metrics, tables).
+"""The catalogue: everything that is named in config/ (data sets, protocols, assigners, probes, metrics, tables), and in
+own/, a folder of the same layout for what is a user's own and no part of the project.
 
 Configuration is data. It is read here once, checked against config/schemas/, and a name or key that does not exist is
 an error that offers the nearest one that does.
@@ -6,6 +7,7 @@ an error that offers the nearest one that does.
 
 import functools
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ from pipeline.naming import ConfigError, require, suggestion
 from pipeline.row_groups import expand
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
+OWN = Path(os.environ.get("BENCH_OWN") or CONFIG.parent / "own").absolute()  # need not exist
 
 # kind -> (folder of one file per name | one file of many names, schema of one entry)
 KINDS = {
@@ -38,23 +41,38 @@ IN_PATHS = ("data set", "protocol", "assigner", "figure")  # kinds whose names a
 
 def names(kind: str) -> list[str]:
     """All names of a kind, sorted."""
-    place = CONFIG / KINDS[kind][0]
-    if place.suffix == ".yaml":
-        return sorted(read_yaml(place))
-    return sorted(path.stem for path in place.glob("*.yaml"))
+    return sorted(places(KINDS[kind][0]))
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:
     """The checked configuration of `name`. Raises ConfigError for an unknown name and a wrong key or value."""
-    require(kind, name, names(kind))
-    place = CONFIG / KINDS[kind][0]
-    if place.suffix == ".yaml":
-        found, where = read_yaml(place)[name], f"{_short(place)}, {name}"
-    else:
-        found, where = read_yaml(place / f"{name}.yaml"), _short(place / f"{name}.yaml")
+    found = places(KINDS[kind][0])
+    require(kind, name, sorted(found))
+    path = found[name]
+    content, where = read_yaml(path), short(path)
+    if KINDS[kind][0].endswith(".yaml"):
+        content, where = content[name], f"{where}, {name}"
     if kind in IN_PATHS:
         check_name(kind, name, where)
-    return _checked(kind, found, where)
+    return _checked(kind, content, where)
+
+
+def places(part: str) -> dict[str, Path]:
+    """name -> the file that it stands in: of every file of a folder ("recipes"), or of every key of a file
+    ("probes.yaml"), in config/ and in own/. Raises ConfigError for a name in both.
+    """
+    found: dict[str, Path] = {}
+    for place in (CONFIG / part, OWN / part):
+        if part.endswith(".yaml"):
+            here = dict.fromkeys(read_yaml(place) if place.is_file() else (), place)
+        else:
+            here = {path.stem: path for path in sorted(place.glob("*.yaml"))}
+        if twice := sorted(set(found) & set(here)):
+            raise ConfigError(
+                f"{short(here[twice[0]])}: {twice[0]!r} stands in {short(found[twice[0]])} already; rename your own"
+            )
+        found |= here
+    return found
 
 
 def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:
@@ -124,16 +142,17 @@ def _parse(path: Path, _mtime: int) -> Callable[[], Any]:
     try:
         parsed = yaml.load(text, Loader=_UniqueKeys)
     except yaml.YAMLError as problem:
-        raise ConfigError(f"{_short(path)}: not valid YAML: {problem}") from None
+        raise ConfigError(f"{short(path)}: not valid YAML: {problem}") from None
     dumped = json.dumps(parsed)  # a JSON round trip is several times faster than copying or parsing YAML again
     return lambda: json.loads(dumped)
 
 
 def _missing(path: Path) -> Any:
-    raise ConfigError(f"{_short(path)}: no such file")
+    raise ConfigError(f"{short(path)}: no such file")
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
+    """A path of the configuration as messages give it."""
     return str(path.relative_to(CONFIG.parent)) if path.is_relative_to(CONFIG.parent) else str(path)
 
 

@@ -26,13 +26,13 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     recipe and of the variant.
     """
     stem, _, variant = name.partition("-")
-    require("recipe", stem, [path.stem for path in (catalogue.CONFIG / "recipes").glob("*.yaml")])
+    require("recipe", stem, catalogue.places("recipes"))
     family = catalogue.entry("data set", dataset)["family"]
     require(f"family of data set {dataset!r}", family, catalogue.names("family"))
     files = _chain(stem)
     path, recipe = files[-1]
     _refuse_without_settings(stem, files, family, dataset)
-    family_file = catalogue.CONFIG / "families" / f"{family}.yaml"
+    family_file = catalogue.places("families")[family]
     defaults = {key: value for key, value in catalogue.entry("family", family).items() if key != "title"}
     stack = [Layer(family_file, (), defaults)]
     parts: list[Part] = [(file, (), content) for file, content in files]
@@ -41,7 +41,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
         variants = recipe.get("variants") or {}
         if variant not in variants:
             raise ConfigError(
-                f"config/recipes/{stem}.yaml: unknown variant {variant!r}; {suggestion(variant, variants)}"
+                f"{catalogue.short(path)}: unknown variant {variant!r}; {suggestion(variant, variants)}"
             )
         _refuse_unserved(f"{stem}-{variant}", variants[variant], family, dataset)
         stack += _parts([(path, ("variants", variant), variants[variant])], family, dataset)
@@ -80,7 +80,7 @@ def _refuse_without_settings(stem: str, files: list[tuple[Path, dict[str, Any]]]
         known = sorted(key.partition(" ")[2] for key, value in listed.items() if value is not None)
         raise ConfigError(
             f"recipe {stem!r} has no settings for data set {dataset!r} (family {family!r}), only for "
-            f"{', '.join(known) or 'none'}; write them under `families: {family}:` in config/recipes/{stem}.yaml, or "
+            f"{', '.join(known) or 'none'}; write them under `families: {family}:` in {catalogue.short(files[-1][0])}, or "
             "leave the data set out"
         )
 
@@ -154,16 +154,12 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 def _chain(stem: str, seen: tuple[str, ...] = ()) -> list[tuple[Path, dict[str, Any]]]:
     """(file, content) of all that a recipe or fragment extends, lowest first, and of itself."""
     if stem in seen:
-        raise ConfigError(f"config/recipes/{stem}.yaml: extends itself through {' -> '.join([*seen, stem])}")
-    folder = catalogue.CONFIG / "recipes"
-    path = folder / f"{stem}.yaml"
-    if not path.is_file():
-        path = folder / "fragments" / f"{stem}.yaml"
-    if not path.is_file():
-        known = [file.stem for file in folder.rglob("*.yaml")]
-        raise ConfigError(f"unknown recipe or fragment {stem!r}; {suggestion(stem, known)}")
+        raise ConfigError(f"recipe {stem!r}: extends itself through {' -> '.join([*seen, stem])}")
+    known = catalogue.places("recipes/fragments") | catalogue.places("recipes")
+    require("recipe or fragment", stem, known)
+    path = known[stem]
     content = catalogue.read_yaml(path)
-    catalogue.check(content, "recipe_file", f"config/recipes/{path.relative_to(folder)}")
+    catalogue.check(content, "recipe_file", catalogue.short(path))
     for part in (content, *(content.get("variants") or {}).values()):
         for scope, kind in zip(SCOPES, ("family", "data set"), strict=True):
             for name in part.get(scope) or {}:

@@ -23,7 +23,7 @@ TREATMENTS = ("split_batch_norm", "frozen", "weights")  # keys of `network` that
 def names() -> list[str]:
     """All recipes and variants: "mixem", "mixem-paper", ...; fragments that only serve `extends` are left out."""
     known = []
-    for path in sorted((catalogue.CONFIG / "recipes").glob("*.yaml")):
+    for path in catalogue.places("recipes").values():
         variants = (catalogue.read_yaml(path) or {}).get("variants") or {}
         known += [path.stem, *(f"{path.stem}-{variant}" for variant in variants)]
     return known
@@ -45,9 +45,9 @@ def resolve(
     if name in second_stages:
         line = " <- ".join([*second_stages, name])
         raise ConfigError(f"recipe {name!r} starts from itself: {line}; `base: null` in one of them ends the circle")
-    where = f"config/recipes/{name.partition('-')[0]}.yaml"
-    where += f", variant {name.partition('-')[2]}" if "-" in name else ""
     stack = layers(name, dataset, overrides)
+    where = catalogue.short(catalogue.places("recipes")[name.partition("-")[0]])
+    where += f", variant {name.partition('-')[2]}" if "-" in name else ""
     merged: dict[str, Any] = {}
     for layer in stack:
         merged = merge(merged, layer.content)

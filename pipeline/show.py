@@ -73,17 +73,17 @@ def listing() -> list[str]:
     for kind in ("data set", "family", "augmentation", "protocol", "table", "figure", "assigner", "probe", "metric"):
         lines.append(f"{kind}s:".replace("familys", "families"))
         for name in catalogue.names(kind):
-            place = catalogue.CONFIG / catalogue.KINDS[kind][0]
-            file, keys = (place, (name,)) if place.suffix else (place / f"{name}.yaml", ())
+            file = catalogue.places(catalogue.KINDS[kind][0])[name]
+            keys = (name,) if catalogue.KINDS[kind][0].endswith(".yaml") else ()
             title = catalogue.entry(kind, name).get("title") or _comment(file, keys)
             lines.append(f"  {name:<28} {title}".rstrip())
     lines.append("recipes:")
     for name in recipes.names():
         stem, _, variant = name.partition("-")
-        file = catalogue.CONFIG / "recipes" / f"{stem}.yaml"
+        file = catalogue.places("recipes")[stem]
         lines.append(f"  {name:<28} {_comment(file, ('variants', variant) if variant else ())}".rstrip())
     lines.append("suites:")
-    for file in sorted((catalogue.CONFIG / "suites").glob("*.yaml")):
+    for file in catalogue.places("suites").values():
         lines.append(f"  {file.stem:<28} {_comment(file, ())}".rstrip())
     for wing, folder in wings.WINGS.items():
         lines.append(f"algorithms in {folder}: {', '.join(wings.wing_names(wing))}")
@@ -92,9 +92,9 @@ def listing() -> list[str]:
 
 def suite_overrides(name: str) -> dict[str, Any]:
     """The overrides of a suite of config/suites."""
-    folder = catalogue.CONFIG / "suites"
-    require("suite", name, [path.stem for path in folder.glob("*.yaml")])
-    return catalogue.read_yaml(folder / f"{name}.yaml").get("overrides", {})
+    known = catalogue.places("suites")
+    require("suite", name, known)
+    return catalogue.read_yaml(known[name]).get("overrides", {})
 
 
 def origins(
@@ -130,7 +130,7 @@ def _place(keys: Keys, sources: Mapping[Keys, tuple[Path | None, Keys]]) -> str:
     file, path = sources[keys]
     if file is None:
         return ".".join(path[:2])
-    where, comment = str(file.relative_to(catalogue.CONFIG.parent)), _comment(file, path)
+    where, comment = catalogue.short(file), _comment(file, path)
     if keys[0] == "augmentation" and (preset := _preset(file, path)):
         where += f" -> config/augmentations/{preset}.yaml"
     return f"{where}  # {comment}" if comment else where

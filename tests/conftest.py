@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ["BENCH_OWN"] = str(ROOT / "tests" / "nothing")  # tests see what is part of the project, nobody's own data
 SMOKE = "config/suites/smoke.yaml"
 
 
@@ -59,6 +60,7 @@ class Project:
         return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.root),
+            "BENCH_OWN": os.environ["BENCH_OWN"] if self.root == ROOT else str(self.root / "own"),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             **(env or {}),
         }
@@ -84,7 +86,7 @@ class Project:
 
 
 def copy_project(target: Path) -> Project:
-    ignored = shutil.ignore_patterns(".git", ".venv*", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
+    ignored = shutil.ignore_patterns(".git", ".venv*", ".snakemake", "__pycache__", ".*_cache", ".hypothesis", "own")
 
     def skip(folder: str, names: list[str]) -> set[str]:
         out = set(ignored(folder, names))
