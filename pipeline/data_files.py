@@ -90,8 +90,8 @@ class DataFiles:
 class Sources:
     """What the plan says of files outside the project: those behind data sets, and those that recipes name."""
 
-    def __init__(self, files: DataFiles, results: str):
-        self.files, self.results = files, results
+    def __init__(self, files: DataFiles, results: str, weights_root: str | Path | None = None):
+        self.files, self.results, self.weights_root = files, results, weights_root
 
     def of_dataset(self, name: str) -> str | None:
         """Hash that the record of a prepared data set must hold, None for a data set without files.
@@ -112,16 +112,19 @@ class Sources:
 
     def of_recipe(self, recipe: Mapping[str, Any]) -> dict[str, str]:
         """Use -> hash of each file that a recipe names: published weights, a list of labelled images."""
-        return {use: self.files.file(path) for use, path in named_files(recipe).items()}
+        found = named_files(recipe, self.files.root, self.weights_root)
+        return {use: self.files.file(path) for use, path in found.items()}
 
 
-def named_files(recipe: Mapping[str, Any]) -> dict[str, Path]:
-    """Use -> path of each file that a recipe names."""
+def named_files(
+    recipe: Mapping[str, Any], data_root: str | Path | None, weights_root: str | Path | None
+) -> dict[str, Path]:
+    """Use -> path of each file that a recipe names; below the working directory where there is no root."""
     found = {}
     if weights := recipe["network"].get("weights"):
-        found["weights"] = Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), weights)
+        found["weights"] = Path(weights_root or "", weights)
     if listed := recipe.get("labels", {}).get("list"):
-        found["labels"] = Path(os.environ.get("BENCH_DATA_ROOT", ""), listed)
+        found["labels"] = Path(data_root or "", listed)
     return found
 
 
