@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import catalogue
+from pipeline import catalogue, gpus
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
@@ -114,7 +114,7 @@ class Plan:
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
-        return self.config["devices"] * (device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
+        return self.config["devices"] * (device == "cuda" or (device == "auto" and bool(gpus.usable())))
 
     @staticmethod
     def code(stage: str) -> str:

@@ -17,7 +17,7 @@ from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
 from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.augmentation import Augment, normalisation
-from training.devices import claim
+from training.devices import claim, refuse_missing
 from training.feed import training_feed
 from training.seeds import derive
 from training.weights import read_model
@@ -42,6 +42,7 @@ def main() -> None:
         "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
     )
     claim(arguments.device, arguments.devices)
+    refuse_missing(arguments.device)
     if arguments.devices > 1:
         from training.fabric import Fabric, LightningEnvironment  # slow to import, and one device does without
 

@@ -17,7 +17,7 @@ from pipeline.record import Record, StageError, hashes, run_stage, whole, write_
 from preparation.prepared import content
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState, packed
-from training.devices import claim
+from training.devices import claim, refuse_missing
 from training.fabric import DDPStrategy, Fabric, LightningEnvironment
 from training.feed import training_feed
 from training.inputs import Inputs, read_inputs
@@ -34,6 +34,7 @@ def main() -> None:
     roots = ("training.train", f"methods.{recipe['method']}")
     record = Record("train", roots, inputs.settings, inputs.fingerprints, arguments.seed)
     claim(arguments.device, arguments.devices)
+    refuse_missing(arguments.device)
     fabric = launch(arguments.device, arguments.devices, recipe["precision"])
     method, weights = build(inputs, arguments.seed, arguments.base)
     if arguments.compile:
