@@ -27,7 +27,7 @@ try:
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:
-    raise WorkflowError(str(problem)) from None
+    sys.exit(f"error: {problem}")
 
 RESULTS = config["results"]
 DATA = f"{RESULTS}/data/{{dataset}}"
@@ -72,7 +72,7 @@ onstart:
         try:
             plan.begin()
         except StageError as problem:
-            raise WorkflowError(str(problem)) from None
+            sys.exit(f"error: {problem}")
 
 
 onsuccess:
