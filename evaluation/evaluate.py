@@ -58,7 +58,7 @@ def main() -> None:
     protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     named = {"name": protocol_name, **protocol}
     if arguments.probes and "probe" not in protocol:
-        raise StageError(f"protocol {protocol_name!r} has no splits for probes: leave them out, or choose another protocol")
+        raise StageError(f"protocol {protocol_name!r} has no splits for probes: leave them out, or choose another")
     probes = dict(entry_or_json("probe", text) for text in arguments.probes)
     clusters = {path: _records_of_clusters(path, records, arguments.features) for path in map(Path, arguments.clusters)}
     folder, index, failed = Path(arguments.out).with_suffix(""), {}, []
@@ -115,7 +115,9 @@ def _scores(
 
 
 def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str, Any]:
-    """Metrics of the scored rows (without labels: their sizes), and under `seen` of the rows the model was fitted on, where the protocol has them."""
+    """Metrics of the scored rows (without labels, of the sizes of their clusters), and under `seen` of the rows the model
+    was fitted on, where the protocol has them.
+    """
     if assigned["status"] != "ok":
         return {key: assigned[key] for key in ("status", "reason") if key in assigned}
     stored = read_arrays(path, assigned)

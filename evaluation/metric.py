@@ -41,7 +41,7 @@ def clustering_metrics(labels: np.ndarray, clusters: np.ndarray, asked: int = 1)
     for module in map(importlib.import_module, wing_modules("metric")):
         values = module.METRIC(labels, clusters) if known else getattr(module, "UNLABELLED", _nothing)(clusters, asked)
         if twice := sorted(set(values) & set(merged)):
-            raise MetricError(f"{module.__name__}: {twice[0]!r} is returned by another file of the wing too; rename one")
+            raise MetricError(f"{module.__name__}: {twice[0]!r} is returned by another file too; rename one")
         merged |= values
     return merged
 
@@ -64,7 +64,7 @@ def checked(labels: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.nd
             raise MetricError(f"{name} must be integers, found {values.dtype}")
         if values.min() < 0:
             raise MetricError(
-                f"{name} contain {values.min()}: unlabelled rows (-1) cannot be scored beside others; choose a protocol "
-                "that scores labelled splits only"
+                f"{name} contain {values.min()}: unlabelled rows (-1) cannot be scored beside others; choose a "
+                "protocol that scores labelled splits only"
             )
     return labels, clusters

@@ -59,8 +59,8 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
             check_below(path, f"{where}: {key}")
     if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
         raise ConfigError(
-            f"{where}: labels: false is for files of split 'unlabeled' and sources {', '.join(UNLABELLED)}; found splits "
-            f"{', '.join(splits)} and source {source}: leave the key out, or name the split `unlabeled`"
+            f"{where}: labels: false is for files of split 'unlabeled' and sources {', '.join(UNLABELLED)}; found "
+            f"splits {', '.join(splits)} and source {source}: leave the key out, or name the split `unlabeled`"
         )
     for key, values in spec["normalisation"].items():
         if len(values) != shape[2]:

@@ -114,8 +114,8 @@ def training_data(inputs: Inputs, method: Method, device: torch.device) -> Train
     labels = data.labels[rows] if method.uses_labels else None
     if labels is not None and (labels < 0).any():
         raise StageError(
-            f"recipe {inputs.recipe['name']!r} learns from labels, which {int((labels < 0).sum())} of its {len(rows)} rows "
-            "lack: train it on labelled splits"
+            f"recipe {inputs.recipe['name']!r} learns from labels, which {int((labels < 0).sum())} of its {len(rows)} "
+            "rows lack: train it on labelled splits"
         )
     images = training_feed(data, rows, labels, device)
     watched = None

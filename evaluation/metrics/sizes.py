@@ -8,8 +8,8 @@ of these holds; in words, where they are far fewer than the classes or say nothi
   one cluster would never fall short of half of it. E itself lies above both, so a perfect clustering is never marked.
 - C is below E, and no cluster has more rows of another class than of the largest one.
 
-Of rows without labels the second rule alone is asked, with the number of clusters asked for in place of E: it marks what
-collapsed, and what is very uneven.
+Of rows without labels the second rule alone is asked, with the number of clusters asked for in place of E: it marks
+what collapsed, and what is very uneven.
 """
 
 from typing import Any
