@@ -58,7 +58,7 @@ rule all:
     default_target: True
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
-        [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        [f"{plan.figure_path(name)}.png" for name in config["figures"]],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
@@ -70,7 +70,7 @@ for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate",
 onstart:
     if workflow.is_main_process:
         try:
-            plan.begin()
+            plan.begin(here=workflow.local_exec)
         except StageError as problem:
             sys.exit(f"error: {problem}")
 

@@ -44,6 +44,15 @@ class DataFiles:
             self._found[key] = self._hash(spec)
         return self._found[key]
 
+    def lacking(self, spec: Mapping[str, Any]) -> str | None:
+        """What of the files behind a data set is not there; None where all are, or none is needed. Hashes nothing."""
+        if spec["source"] == "digits":
+            return None
+        if self.root is None:
+            return "no data root"
+        places = _places(spec, self.root)
+        return next((str(place) for place in places if next(_groups(place), None) is None), None)
+
     def file(self, path: str | Path) -> str:
         """Hash of one other file that a recipe names (weights, a list of labels), or MISSING."""
         return self._group(Path(path), [Path(path)])

@@ -98,6 +98,10 @@ class Plan:
         """The configuration of a figure."""
         return catalogue.entry("figure", name)
 
+    def figure_path(self, name: str) -> str:
+        """Path of a figure, without ending."""
+        return f"{self.results}/figures/{name}"
+
     def figure_runs(self, name: str) -> dict[str, str]:
         """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
         return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
@@ -186,12 +190,14 @@ class Plan:
                 with whole(self.made(plan), "w") as file:
                     file.write(text)
 
-    def begin(self) -> None:
+    def begin(self, here: bool) -> None:
         """What the main process does once it has Snakemake's locks and before the first job: it writes to the results
-        folder no sooner.
+        folder no sooner. `here`: whether the jobs run on this machine.
 
-        Raises StageError while another checkout is at work in the results folder.
+        Raises StageError while another checkout is at work in the results folder, and for device=cuda without a GPU.
         """
+        if here:
+            gpus.refuse_without(self.config["device"])
         take_results(self.results)
         self.sources.files.save()
 

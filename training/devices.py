@@ -52,8 +52,8 @@ def refuse_missing(device: str) -> None:
 
     if device == "cuda" and not torch.cuda.is_available():
         raise StageError(
-            f"device=cuda, but CUDA finds no GPU here ({VISIBLE}={os.environ.get(VISIBLE, 'not set')}); use --device auto"
-            " or cpu, --config device=auto in the pipeline, or a machine with a GPU"
+            f"device=cuda, but CUDA finds no GPU here ({VISIBLE}={os.environ.get(VISIBLE, 'not set')}); use --device"
+            " auto or cpu, --config device=auto in the pipeline, or a machine with a GPU"
         )
 
 

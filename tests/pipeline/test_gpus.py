@@ -32,5 +32,5 @@ def test_cuda_is_refused_where_there_surely_is_none(tmp_path, monkeypatch, devic
     if refused is None:
         gpus.refuse_without(device)
     else:
-        with pytest.raises(StageError, match=f"^device=cuda, but {refused}; ask for device=auto or device=cpu, or send"):
+        with pytest.raises(StageError, match=f"^device=cuda, but {refused}; ask for device=auto or device=cpu"):
             gpus.refuse_without(device)
