@@ -3,7 +3,7 @@ import os
 import sys
 from os.path import dirname
 
-from snakemake.exceptions import WorkflowError
+from snakemake.cli import get_argument_parser
 from snakemake.utils import min_version
 
 min_version("9.20")
@@ -13,6 +13,7 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
+from pipeline import targets
 from pipeline.locks import take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
@@ -65,6 +66,12 @@ rule all:
 for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
 
     include: f"rules/{stage}.smk"
+
+
+try:
+    targets.check(workflow, plan, get_argument_parser)
+except StageError as problem:
+    sys.exit(f"error: {problem}")
 
 
 onstart:

@@ -29,6 +29,7 @@ REASONS = {
     "Input files updated by another job": "follows from the stages before it",
 }
 SILENT = ("all", "write_plan")  # rules that make nothing a person asks for
+NOTHING = "nothing to do: all that is asked for is there, made with this code and these settings"
 MOST = 20  # lines of differing settings
 JOB = re.compile(
     r"^\s*(?:local)?rule (\w+):$(.*?)(?=^\s*(?:local)?rule \w+:$|^Job stats:|\Z)", re.MULTILINE | re.DOTALL
@@ -44,7 +45,8 @@ def main(command: Sequence[str], plan: Plan, runs: Iterable[Run]) -> int:
         print((done.stderr or done.stdout).strip(), file=sys.stderr)
         return done.returncode
     jobs = planned(done.stdout + done.stderr)
-    print("\n".join([*counted(jobs), *(told(differences(plan, runs)) if jobs else [])]))
+    found = differences(plan, runs)
+    print("\n".join([*counted(jobs), *told(found)] if jobs or found else [NOTHING]))
     return 0
 
 
@@ -61,9 +63,7 @@ def planned(text: str) -> list[tuple[str, str]]:
 
 def counted(jobs: Sequence[tuple[str, str]]) -> list[str]:
     """A line for each stage: how many jobs, and how many of them for which reason."""
-    if not jobs:
-        return ["nothing to do: everything that is asked for is there, and was made with this code and these settings"]
-    lines = [f"{len(jobs)} jobs would run:"]
+    lines = [f"{len(jobs)} jobs would run:" if jobs else "no job would run, and what is asked for is stale:"]
     for stage in dict.fromkeys(stage for stage, _ in jobs):
         reasons = Counter(why for name, why in jobs if name == stage)
         several = len(reasons) > 1
@@ -128,9 +128,14 @@ def _text(settings: Mapping[tuple[str, ...], Any], keys: tuple[str, ...]) -> str
 
 
 def told(found: Mapping[Difference, list[str]]) -> list[str]:
-    """The differences in lines, those of most stages first."""
-    if not found:
-        return ["settings: the same as those of the results that are there"]
-    lines = [f"  {stage} {', '.join(owners)}: {key} {change}" for (stage, key, change), owners in found.items()]
+    """The differences in lines, the settings before the code."""
+    lines = [
+        f"  {stage} {_some(owners)}: {key} {change}"
+        for (stage, key, change), owners in sorted(found.items(), key=lambda item: item[0][1] == "code")
+    ]
     more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []
-    return ["unlike the results that are there:", *lines[:MOST], *more]
+    return ["unlike the results that are there:", *lines[:MOST], *more] if lines else []
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,5 +1,6 @@
 """A suite by its name, the configuration that follows from it, and seeds as people write them."""
 
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +26,14 @@ def suite_file(name: str) -> Path | None:
     known = catalogue.places("suites")
     if name == DEFAULT or name in known:
         return known.get(name)
-    if Path(name).suffix in (".yaml", ".yml"):
+    if Path(name).suffix in (".yaml", ".yml", ".json"):
         if Path(name).is_file():
             return Path(name)
-        require("suite", Path(name).stem, names())
-        raise ConfigError(f"{name}: no such file; --suite {Path(name).stem} is known")
+        near = difflib.get_close_matches(Path(name).stem, known, n=1, cutoff=0.5)
+        where = (
+            f"did you mean {catalogue.short(known[near[0]])}?" if near else "suites are in config/suites and own/suites"
+        )
+        raise ConfigError(f"{name}: no such file; {where}")
     require("suite", name, names())
     return None
 
