@@ -4,7 +4,6 @@ python -m evaluation.assign --data results/data/digits --features some/folder/fe
     --protocol full --seed 0 --out some/folder/clusters/kmeans.npz
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from evaluation.assigner import build
 from evaluation.features import Features, NonFinite
 from pipeline.catalogue import entry_or_json
+from pipeline.options import Parser
 from pipeline.record import EVALUABLE, Damaged, Record, StageError, hashes, read_records, run_stage, whole, write_json
 from preparation.arrays import read_arrays
 from preparation.prepared import check_made_from, open_prepared
@@ -22,12 +22,12 @@ PARTS = ("fit", "score", "seen")  # of a protocol: rows that are learnt from, th
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
     parser.add_argument("--assigner", required=True, help="name in config/assigners.yaml, or its JSON")
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
-    parser.add_argument("--seed", required=True, type=int)
+    parser.add_argument("--seed", required=True, type=int, help="that of the run")
     parser.add_argument("--out", required=True, help="clusters/{assigner}.npz")
     arguments = parser.parse_args()
     records = read_records(Path(arguments.features).with_suffix(".json"), "train", "embed")

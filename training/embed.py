@@ -3,7 +3,6 @@
 python -m training.embed --data results/data/digits --model some/folder/model.pt --out some/folder
 """
 
-import argparse
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from methods.blocks.distributed import rank, world
 from methods.method import DataFacts, Method, build_method, digest
+from pipeline.options import Parser
 from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
 from preparation.prepared import Prepared, check_made_from, open_prepared
 from training.augmentation import Augment, normalisation
@@ -27,11 +27,13 @@ BATCH = 1024  # rows per forward pass; no result depends on it, batch norm is in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--model", required=True, help="model.pt; train.json lies beside it")
     parser.add_argument("--out", required=True, help="folder to write")
-    parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
+    parser.add_argument(
+        "--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes of one job"
+    )
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
     arguments = parser.parse_args()
     records = read_records(Path(arguments.model).with_name("train.json"), "prepare", "train")
