@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> None:
     if word in suites.names():
         raise ConfigError(f"{word!r} is a suite; its tables: ./run bench table --suite {word}")
     names = [*known, *catalogue.names("table"), *catalogue.names("figure"), *suites.names()]
-    raise ConfigError(f"unknown word or table {word!r}; {suggestion(word, names)}")
+    raise ConfigError(f"unknown word or table {word!r}; {suggestion(asked.name_of(word), names)}")
 
 
 def commands() -> dict[str, tuple[str, str]]:

@@ -31,7 +31,7 @@ def check_suite(config: Mapping[str, Any]) -> None:
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
     """Every name in a table is known, and each row says what it shows. Raises ConfigError."""
-    where = f"config/tables/{name}.yaml"
+    where = catalogue.short(catalogue.places("tables").get(name, catalogue.CONFIG / "tables" / f"{name}.yaml"))
     for metric in table["metrics"]:
         require(f"metric in {where}", metric, catalogue.names("metric"))
     for kind, values, part in (("data set", datasets, "columns"), ("protocol", protocols, "rows")):

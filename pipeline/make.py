@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import asked, catalogue, preview, suites
+from pipeline import asked, catalogue, gpus, preview, suites
 from pipeline.naming import ConfigError, require
 from pipeline.options import Parser
 from pipeline.plan import Plan
@@ -99,7 +99,9 @@ def options(arguments: Any, file: Path | None, given: dict[str, str]) -> list[st
     if cores or not _away(folder):
         words += ["--cores", cores or "all"]
     if folder:
-        words += ["--workflow-profile", os.path.relpath(folder) if here else str(folder)]
+        words += ["--workflow-profile", os.path.relpath(folder) if here else str(folder.absolute())]
+        if not _away(folder) and (found := gpus.usable()):
+            words += ["--resources", f"gpu={len(found)}"]
     if file:
         words += ["--configfile", catalogue.short(file) if here else str(file.absolute())]
     if given:

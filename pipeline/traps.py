@@ -25,8 +25,9 @@ def taken(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if word.startswith("-"):
             option = SEVERAL.get(name, "")
-            if option and equals:
+            if option and equals:  # --config=a=b takes this one alone
                 yield option, value
+                option = ""
         elif option:
             yield option, word
 
