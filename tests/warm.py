@@ -1,6 +1,6 @@
 """Processes of the project without their start-up: one process has the large libraries loaded and is forked for each.
 
-A stage imports libraries for seconds before its own first line, and tests start hundreds. So the `python` that they find
+A stage imports libraries for seconds before its own first line, and tests start hundreds. So a `python` that they find
 first on their path asks a server for a copy of itself, which runs `-m MODULE` in the caller's folder, environment and
 files. Nothing of the project is loaded before the fork: every copy of the project runs its own code. Where no server
 answers, and for anything but `-m`, it is the real Python. Signals reach the copy, and it dies with who asked for it.
