@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline import gpus
+from pipeline import gpus, suites
+from pipeline.plan import Plan
 from pipeline.record import StageError
 
 
@@ -34,3 +35,16 @@ def test_cuda_is_refused_where_there_surely_is_none(tmp_path, monkeypatch, devic
     else:
         with pytest.raises(StageError, match=f"^device=cuda, but {refused}; ask for device=auto or device=cpu"):
             gpus.refuse_without(device)
+
+
+def test_no_job_begins_here_without_the_gpu_that_is_asked_for(tmp_path, monkeypatch):
+    """On a cluster the machine that submits may have none."""
+    monkeypatch.setattr(gpus, "NODES", str(tmp_path))
+    monkeypatch.delenv(gpus.VISIBLE, raising=False)
+    given = {"device": "cuda", "results": str(tmp_path / "results")}
+    plan = Plan(suites.configuration(suites.suite_file("smoke"), given))
+    with pytest.raises(StageError, match=r"^device=cuda, but this machine has no GPU"):
+        plan.begin(here=True)
+    assert not (tmp_path / "results").exists()
+    plan.begin(here=False)
+    assert (tmp_path / "results/.lock").is_file()
