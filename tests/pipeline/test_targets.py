@@ -126,7 +126,7 @@ def test_a_real_command_ends_with_one_line(project, tmp_path):
         "--configfile",
         SMOKE,
     ]
-    done = project.run(sys.executable, "-m", "snakemake", "results/table2.csv", *words)
+    done = project.run("python", "-m", "snakemake", "results/table2.csv", *words)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
@@ -167,7 +167,7 @@ def test_the_script_knows_the_front_door_and_asks_for_traps(run, words, printed,
 
 def test_a_real_dry_run_through_the_front_door(project, tmp_path):
     """The format of what Snakemake prints, and that nothing is written into the results."""
-    done = project.run(sys.executable, "-m", "pipeline.bench", "table", "--suite", "smoke", "--dry", cwd=tmp_path)
+    done = project.run("python", "-m", "pipeline.bench", "table", "--suite", "smoke", "--dry", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("$ snakemake results/smoke/table2.csv --snakefile")
