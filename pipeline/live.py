@@ -172,7 +172,7 @@ class Live(logging.Handler):
         if self.resting or self.over.is_set() or not run.running:
             return
         if now - self.forecast[0] > FORECAST:
-            capacity = self.workflow.global_resources
+            capacity = self.workflow.scheduler.global_resources
             self.forecast = now, forecast(run, epochs, [self.here, records], capacity, now)
         made, left = self.forecast
         left = None if left is None else max(0.0, left - (now - made))

@@ -1,4 +1,4 @@
-"""The one screen at the end of a run: what it made, what ran and what was kept, what failed and why, what to do next."""
+"""The one screen at the end of a run: what it made, what ran and was kept, what failed and why, what to do next."""
 
 import csv
 import dataclasses
