@@ -5,6 +5,7 @@ run: errors and warnings pass through it whole. Snakemake's log file is not touc
 wrong in here ends in Snakemake's own messages, never in the run. Without Snakemake: events are read by their names.
 """
 
+import contextlib
 import logging
 import os
 import shlex
@@ -24,7 +25,7 @@ from pipeline.watch import Watch, watch
 WAYS = ("live", "lines", "full")  # of BENCH_LOG
 CLEAR = "\r\x1b[K"  # to the first column, and nothing behind it
 ELSEWHERE = 120  # characters in a line of no terminal
-FORECAST = 5.0  # seconds for which a forecast holds
+FORECAST, DEAR = 5.0, 50  # seconds for which a forecast holds, at least; and how many times as long as its making took
 EVERY, SELDOM, SHARE = 10.0, 600.0, 0.02  # seconds between plain lines: at least, at most, of the time that passed
 # Messages without an event that say what every run says.
 DAILY = (
@@ -80,6 +81,7 @@ class Live(logging.Handler):
         self.drawn = self.stopped = self.resting = False
         self.over = threading.Event()
         self.forecast: tuple[float, float | None] = (0.0, None)  # when it was made, seconds from then
+        self.holds = 0.0  # until when it does
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take note of a message, and show it if a person has to see it."""
@@ -123,6 +125,9 @@ class Live(logging.Handler):
         return not event and not said.startswith(DAILY)
 
     def _begin(self) -> None:
+        if self.workflow.touch:  # nothing is made
+            self.way = "full"
+            return
         self.run = watch(self.workflow.dag, [rule.name for rule in self.workflow.rules])
         self.begun = self.told = time.time()
         if self.run.jobs and self.way != "full":
@@ -171,9 +176,10 @@ class Live(logging.Handler):
         """Draw the line anew, or write one below the others, while jobs run."""
         if self.resting or self.over.is_set() or not run.running:
             return
-        if now - self.forecast[0] > FORECAST:
-            capacity = self.workflow.scheduler.global_resources
-            self.forecast = now, forecast(run, epochs, [self.here, records], capacity, now)
+        if now > self.holds:
+            began, capacity = time.monotonic(), self.workflow.scheduler.global_resources
+            self.forecast = now, forecast(run, epochs, self.here, records, capacity, now)
+            self.holds = now + max(FORECAST, DEAR * (time.monotonic() - began))
         made, left = self.forecast
         left = None if left is None else max(0.0, left - (now - made))
         if self.way == "live":
@@ -204,7 +210,8 @@ class Live(logging.Handler):
             return ELSEWHERE
 
     def _give_up(self, problem: Exception) -> None:
-        """From here on only Snakemake's own messages, whatever it was."""
+        """From here on only Snakemake's own messages, whatever it was. Nobody may be there to read this, either."""
         if self.way != "full":
             self.way = "full"
-            print(f"\nno live line any more ({type(problem).__name__}: {problem})", file=sys.stderr)
+            with contextlib.suppress(OSError, ValueError):
+                print(f"\nno live line any more ({type(problem).__name__}: {problem})", file=sys.stderr)

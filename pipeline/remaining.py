@@ -30,11 +30,14 @@ Like = tuple[str, ...]
 class Samples:
     """Seconds that jobs took, each under every kind that a job like it may be looked for by.
 
-    Trainings count by epochs, so that one recipe tells of another; all other jobs count as they are.
+    Trainings count by epochs, so that one recipe tells of another; all other jobs count as they are. `others`: samples
+    to begin with, each `times` as long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, others: "Samples | None" = None, times: float = 1.0) -> None:
         self._sums: dict[Like, tuple[float, int]] = {}
+        if others is not None:
+            self._sums = {like: (total * times, units) for like, (total, units) in others._sums.items()}
 
     def add(self, stage: str, wildcards: Mapping[str, str], seconds: float, epochs: int | None = None) -> None:
         """One measured job, from the start of its process to the end; `epochs` of a training."""
@@ -97,22 +100,23 @@ def _last_record(path: Path) -> dict[str, Any] | None:
 
 
 def forecast(
-    run: Watch, epochs: Mapping[int, Epoch], sources: list[Samples], capacity: Mapping[str, int], now: float
+    run: Watch, epochs: Mapping[int, Epoch], here: Samples, records: Samples, capacity: Mapping[str, int], now: float
 ) -> float | None:
     """Seconds until the run is over, None where no training tells how long another one takes.
 
-    `epochs`: how far trainings at work have come; they count as measured, too.
+    `epochs`: how far trainings at work have come, which counts as measured; `here`: what jobs of this run took;
+    `records`: what jobs of earlier runs took, on a machine that may have been faster or slower.
     """
-    projected = Samples()
+    told, earlier = Samples(), Samples(records, pace(run, records, now))
     for number, epoch in epochs.items():
         job = run.jobs[number]
         if epoch.each is not None:
-            projected.add(job.stage, job.wildcards, START + epoch.each * epoch.epochs, epoch.epochs)
+            told.add(job.stage, job.wildcards, START + epoch.each * epoch.epochs, epoch.epochs)
     never = set(run.failed)
     while more := {n for n, job in run.jobs.items() if n not in never and job.needs & never}:
         never |= more
     jobs = {number: job for number, job in run.jobs.items() if number not in run.seconds and number not in never}
-    takes = {number: expected(job, [sources[0], projected, *sources[1:]]) for number, job in jobs.items()}
+    takes = {number: expected(job, [here, told, earlier]) for number, job in jobs.items()}
     running = {}
     for number in run.running.keys() & jobs.keys():
         took = takes[number]
@@ -123,6 +127,18 @@ def forecast(
     if None in takes.values():
         return None
     return makespan(jobs, running, {n: took for n, took in takes.items() if took is not None}, capacity)
+
+
+def pace(run: Watch, records: Samples, now: float) -> float:
+    """How many times as long as by the records the jobs of this run take: those done, and those overdue by now."""
+    taken = dict(run.seconds)
+    taken |= {number: now - begun for number, begun in run.running.items()}
+    sums = [0.0, 0.0]
+    for number, seconds in taken.items():
+        before = expected(run.jobs[number], [records])
+        if before is not None and (number in run.seconds or seconds > before):
+            sums = [sums[0] + seconds, sums[1] + before]
+    return sums[0] / sums[1] if sums[1] else 1.0
 
 
 def makespan(
