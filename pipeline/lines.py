@@ -13,8 +13,8 @@ BETWEEN = " | "
 def opening(run: Watch) -> str:
     """What is about to be done."""
     todo = ", ".join(f"{stage} {len(numbers)}" for stage, numbers in run.stages().items())
-    kept = f"; {sum(run.kept.values())} are up to date" if run.kept else ""
-    return f"{len(run.jobs)} jobs to run ({todo}){kept}"
+    kept = f"; up to date: {sum(run.kept.values())}" if run.kept else ""
+    return f"jobs to run: {len(run.jobs)} ({todo}){kept}"
 
 
 def plain(run: Watch, epochs: Mapping[int, Epoch], left: float | None, now: float) -> str:

@@ -1,8 +1,10 @@
 """What a person sees of a run: one live line on a terminal, now and then a line elsewhere, and one screen at the end.
 
 It takes the place of Snakemake's own handler of log messages, which it keeps for all that is not the daily course of a
-run: errors and warnings pass through it whole. Snakemake's log file is not touched and holds everything. Whatever goes
-wrong in here ends in Snakemake's own messages, never in the run. Without Snakemake: events are read by their names.
+run: errors and warnings pass through it, and of a failed job the end of its log. Snakemake's log file holds everything.
+Whatever goes wrong in here ends in Snakemake's own messages, never in the run. Without Snakemake: events are read by
+their names. It is no logger plugin: with one named in the profile, `snakemake` without ./run, which alone could put it
+on Python's path, refuses its own command line; and a plugin is not told which jobs there will be.
 """
 
 import contextlib
@@ -17,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lines import fitting, opening, plain
-from pipeline.log_files import Epoch, last_epoch, notes
+from pipeline.log_files import Epoch, last_epoch, last_lines, notes
 from pipeline.remaining import Samples, forecast, recorded
-from pipeline.summary import End, screen
+from pipeline.summary import End, heading, screen
 from pipeline.watch import Watch, watch
 
 WAYS = ("live", "lines", "full")  # of BENCH_LOG
@@ -35,6 +37,9 @@ DAILY = (
     "SLURM run ID", "Shutting down, this", "Workflow has started",
 )  # fmt: skip
 STOPPED = "Terminating processes on user request"
+COMMAND_FAILED = "RuleException:\nCalledProcessError"  # an error of a job follows, and its log says why
+FORCED = ("--forcerun", "-R", "--forceall", "-F", "--force", "-f")  # with these a second call makes all anew
+WORDS = 20  # lines of a failed job's log that are shown at once
 
 
 def attach(workflow: Any) -> None:
@@ -115,14 +120,34 @@ class Live(logging.Handler):
         # Between such a message and the next job, others than this process may write to the terminal.
         self.resting = (record.levelno >= logging.ERROR and event in ("", "error")) or said.startswith(STOPPED)
         self.stopped = self.stopped or said.startswith(STOPPED)
-        if self.run is not None and event.startswith("job_"):
-            job = self.run.see(event, record.__dict__, record.created)
-            if job is not None:
-                self.here.add(job.stage, job.wildcards, self.run.seconds[record.__dict__["job_id"]], job.epochs)
-                self._write(*notes(job.log, job.stage == "tabulate"))
-        if self.way == "full" or record.levelno != logging.INFO:
+        if self.run is not None:
+            self.run.stopped = self.stopped
+            if event.startswith("job_"):
+                self._note(self.run, event, record)
+        if self.way == "full":
             return True
-        return not event and not said.startswith(DAILY)
+        if event == "job_error":
+            return not (self.stopped or self._failed(record.__dict__))
+        if said.startswith(COMMAND_FAILED) and self.run is not None and self.run.running:
+            return False
+        return record.levelno != logging.INFO or not (event or said.startswith(DAILY))
+
+    def _note(self, run: Watch, event: str, record: logging.LogRecord) -> None:
+        job = run.see(event, record.__dict__, record.created)
+        if job is not None:
+            self.here.add(job.stage, job.wildcards, run.seconds[record.__dict__["job_id"]], job.epochs)
+            self._write(*notes(job.log, job.stage == "tabulate"))
+
+    def _failed(self, facts: Mapping[str, Any]) -> bool:
+        """Show what a failed job said last; whether that is all there is to say of it."""
+        number, run = facts["jobid"], self.run
+        if run is None or number not in run.jobs or facts.get("rule_msg") or facts.get("aux"):
+            return False
+        job = run.jobs[number]
+        lines = last_lines(job.log, WORDS)
+        if lines:
+            self._write("", *heading(run, number), *(f"  {line}" for line in lines), "")
+        return bool(lines)
 
     def _begin(self) -> None:
         if self.workflow.touch:  # nothing is made
@@ -145,6 +170,7 @@ class Live(logging.Handler):
             stopped=self.stopped,
             log=", ".join(os.path.relpath(path) for path in self.workflow.logger_manager.get_logfile()),
             command=shlex.join([*before, "snakemake", *sys.argv[1:]]),
+            forced=any(word.partition("=")[0] in FORCED for word in sys.argv),
             browse=shlex.join([*before, "mlflow", "ui", "--backend-store-uri", store]) if browse else "",
         )
 

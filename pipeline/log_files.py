@@ -40,6 +40,15 @@ def last_line(log: str | Path) -> str:
     return last if len(last) <= LONGEST else f"{last[:LONGEST]}..."
 
 
+def last_lines(log: str | Path, count: int) -> list[str]:
+    """The last lines of a log that are not blank, where it can be read; long ones are cut."""
+    try:
+        lines = [line.rstrip() for line in tail(log).splitlines() if line.strip()]
+    except OSError:
+        return []
+    return [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in lines[-count:]]
+
+
 def last_epoch(log: str | Path, since: float, now: float) -> Epoch | None:
     """The last epoch that a training's log tells of; None before the first, or where the log is of before `since`
     (both in seconds since 1970): of an earlier run, whose job has not begun to write yet.

@@ -23,6 +23,7 @@ class End:
     stopped: bool  # by its user
     log: str  # the whole log of Snakemake
     command: str  # the one that was given
+    forced: bool  # it asks for results anew that are there
     browse: str  # the one that shows runs and curves, or nothing
 
 
@@ -32,7 +33,8 @@ def screen(watch: Watch, end: End, width: int) -> list[str]:
     undone = watch.jobs.keys() - watch.seconds.keys()
     if undone:
         again = "goes on from here" if end.stopped else "goes on from here, once the cause is mended"
-        lines.append(f"{'next':<9}{end.command}  ({again})")
+        force = "without what forces jobs, it " if end.forced else ""
+        lines.append(f"{'next':<9}{end.command}  ({force}{again})")
     elif end.browse:
         lines.append(f"{'next':<9}{end.browse}  (shows runs and curves)")
     if end.log and watch.jobs:
@@ -87,10 +89,10 @@ def table(path: str | Path, width: int) -> list[str]:
     fitting = max((n for n in range(1, len(columns) + 1) if sum(widths[:n]) + 2 * (n - 1) <= width), default=1)
     lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths[:fitting], strict=True)).rstrip()
              for line in zip(*columns[:fitting], strict=True)]  # fmt: skip
-    left_out = [f"{len(ours) - ROWS} rows" if len(ours) > ROWS else "",
-                f"{len(columns) - fitting} columns" if fitting < len(columns) else ""]  # fmt: skip
-    if any(left_out):
-        lines.append(f"({' and '.join(filter(None, left_out))} more in the file)")
+    hidden = {"rows": (max(0, len(ours) - ROWS), len(ours)), "columns": (len(columns) - fitting, len(columns))}
+    told = [f"{count} of {of} {what}" for what, (count, of) in hidden.items() if count]
+    if told:
+        lines.append(f"(not shown: {', '.join(told)})")
     return lines
 
 
@@ -127,12 +129,18 @@ def _by_stage(watch: Watch, numbers: Iterable[int]) -> str:
     return ", ".join(f"{stage} {counts[stage]}" for stage in watch.stages() if counts[stage])
 
 
+def heading(watch: Watch, number: int) -> list[str]:
+    """What stands above the words of a failed job."""
+    job = watch.jobs[number]
+    return [" ".join(filter(None, [job.stage, watch.name(number, everything=True)])) + " failed:"]
+
+
 def _failures(watch: Watch) -> list[str]:
     """Each failed job with the last line of its log, and where that lies."""
     lines = []
     for number in watch.failed[:LISTED]:
         job = watch.jobs[number]
-        lines += ["", f"{job.stage} {watch.name(number, everything=True)}".rstrip() + " failed:"]
+        lines += ["", *heading(watch, number)]
         lines += [f"  {last_line(job.log)}", f"  {job.log}"] if job.log else ["  it has no log of its own"]
     if len(watch.failed) > LISTED:
         lines += ["", f"and {len(watch.failed) - LISTED} more jobs failed"]

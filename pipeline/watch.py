@@ -34,6 +34,7 @@ class Watch:
         self.running: dict[int, float] = {}  # number -> when it began
         self.seconds: dict[int, float] = {}  # number -> what a finished one took
         self.failed: list[int] = []
+        self.stopped = False  # by its user: what ends now with an error is no failure
         values = {key: {job.wildcards.get(key) for job in self.jobs.values()} - {None} for key in NAMED}
         self._told = [key for key in NAMED if len(values[key]) > 1 or key == "recipe"]
 
@@ -49,7 +50,7 @@ class Watch:
         elif event == "job_finished":
             self.seconds[number] = now - self.running.pop(number, now)
             return self.jobs[number]
-        elif event == "job_error":
+        elif event == "job_error" and not self.stopped:
             self.running.pop(number, None)
             if number not in self.failed:
                 self.failed.append(number)
