@@ -146,7 +146,7 @@ class Live(logging.Handler):
         job = run.jobs[number]
         lines = last_lines(job.log, WORDS)
         if lines:
-            self._write("", *heading(run, number), *(f"  {line}" for line in lines), "")
+            self._write("", heading(run, number), *(f"  {line}" for line in lines), "")
         return bool(lines)
 
     def _begin(self) -> None:

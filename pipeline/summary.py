@@ -120,7 +120,7 @@ def _counts(watch: Watch, end: End) -> list[str]:
         return ["nothing to do: all of this is up to date", *lines]
     if watch.seconds:
         spent = {stage: sum(watch.seconds.get(n, 0) for n in numbers) for stage, numbers in watch.stages().items()}
-        lines.append(f"{'seconds':<9}{', '.join(f'{stage} {taken:.0f}' for stage, taken in spent.items())}")
+        lines.append(f"{'seconds':<9}{', '.join(f'{stage} {taken:.0f}' for stage, taken in spent.items() if taken)}")
     return lines
 
 
@@ -129,19 +129,19 @@ def _by_stage(watch: Watch, numbers: Iterable[int]) -> str:
     return ", ".join(f"{stage} {counts[stage]}" for stage in watch.stages() if counts[stage])
 
 
-def heading(watch: Watch, number: int) -> list[str]:
+def heading(watch: Watch, number: int) -> str:
     """What stands above the words of a failed job."""
     job = watch.jobs[number]
-    return [" ".join(filter(None, [job.stage, watch.name(number, everything=True)])) + " failed:"]
+    return " ".join(filter(None, [job.stage, watch.name(number, everything=True), "failed", f"({job.log or 'no log'}):"]))
 
 
 def _failures(watch: Watch) -> list[str]:
-    """Each failed job with the last line of its log, and where that lies."""
+    """Each failed job with the last line of its log."""
     lines = []
     for number in watch.failed[:LISTED]:
-        job = watch.jobs[number]
-        lines += ["", *heading(watch, number)]
-        lines += [f"  {last_line(job.log)}", f"  {job.log}"] if job.log else ["  it has no log of its own"]
+        lines.append(heading(watch, number))
+        if watch.jobs[number].log:
+            lines.append(f"  {last_line(watch.jobs[number].log)}")
     if len(watch.failed) > LISTED:
-        lines += ["", f"and {len(watch.failed) - LISTED} more jobs failed"]
-    return [*lines, ""] if lines else []
+        lines.append(f"and {len(watch.failed) - LISTED} more jobs failed")
+    return ["", *lines, ""] if lines else []
