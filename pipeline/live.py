@@ -25,6 +25,7 @@ from pipeline.summary import End, heading, screen
 from pipeline.watch import Watch, watch
 
 WAYS = ("live", "lines", "full")  # of BENCH_LOG
+TICK = 1.0  # seconds between two looks at what runs; more where much runs
 CLEAR = "\r\x1b[K"  # to the first column, and nothing behind it
 ELSEWHERE = 120  # characters in a line of no terminal
 FORECAST, DEAR = 5.0, 50  # seconds for which a forecast holds, at least; and how many times as long as its making took
@@ -167,7 +168,6 @@ class Live(logging.Handler):
         browse = store != own or Path(results, "mlflow.db").is_file()
         return End(
             seconds=time.time() - self.begun,
-            stopped=self.stopped,
             log=", ".join(os.path.relpath(path) for path in self.workflow.logger_manager.get_logfile()),
             command=shlex.join([*before, "snakemake", *sys.argv[1:]]),
             forced=any(word.partition("=")[0] in FORCED for word in sys.argv),
@@ -185,7 +185,7 @@ class Live(logging.Handler):
         """
         try:
             records = recorded(self._results())
-            while not self.over.wait(max(1.0, 0.05 * len(run.running))):
+            while not self.over.wait(max(TICK, TICK / 20 * len(run.running))):
                 now = time.time()
                 due = now - self.told >= min(SELDOM, max(EVERY, SHARE * (now - self.begun)))
                 if self.way == "full" or not (self.way == "live" or due):

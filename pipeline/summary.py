@@ -20,7 +20,6 @@ class End:
     """How a run ended, and what the commands of its user are."""
 
     seconds: float
-    stopped: bool  # by its user
     log: str  # the whole log of Snakemake
     command: str  # the one that was given
     forced: bool  # it asks for results anew that are there
@@ -32,7 +31,7 @@ def screen(watch: Watch, end: End, width: int) -> list[str]:
     lines = ["", *_made(watch, width), *_counts(watch, end), *_failures(watch)]
     undone = watch.jobs.keys() - watch.seconds.keys()
     if undone:
-        again = "goes on from here" if end.stopped else "goes on from here, once the cause is mended"
+        again = "goes on from here" + (", once the cause is mended" if watch.failed else "")
         force = "without what forces jobs, it " if end.forced else ""
         lines.append(f"{'next':<9}{end.command}  ({force}{again})")
     elif end.browse:
@@ -132,7 +131,9 @@ def _by_stage(watch: Watch, numbers: Iterable[int]) -> str:
 def heading(watch: Watch, number: int) -> str:
     """What stands above the words of a failed job."""
     job = watch.jobs[number]
-    return " ".join(filter(None, [job.stage, watch.name(number, everything=True), "failed", f"({job.log or 'no log'}):"]))
+    return " ".join(
+        filter(None, [job.stage, watch.name(number, everything=True), "failed", f"({job.log or 'no log'}):"])
+    )
 
 
 def _failures(watch: Watch) -> list[str]:

@@ -46,7 +46,7 @@ def fails(number, **facts):
 
 def workflow(results, **settings):
     """As much of a Snakemake workflow as is looked at."""
-    output = dict(quiet=None, dryrun=False, verbose=False, printshellcmds=False, debug_dag=False) | settings
+    output = dict.fromkeys(("quiet", "dryrun", "verbose", "printshellcmds", "debug_dag")) | settings
     return SimpleNamespace(
         output_settings=SimpleNamespace(**output),
         is_main_process=True,
