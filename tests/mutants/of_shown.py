@@ -11,13 +11,9 @@ SHOWN = mutants(
     words_of_failed_jobs_are_lost=("return not (self.stopped or self._failed(record.__dict__))", "return False"),
     exceptions_of_hooks_are_hidden=(" and self.run is not None and self.run.running:", ":"),
     cluster_errors_are_cut=('or facts.get("rule_msg") or facts.get("aux")', ""),
-    line_stays_below_the_screen=(
-        "            self._lift()\n            if self.run is not None and",
-        "            if self.run is",
-    ),
     faults_end_the_run=(
-        "except Exception as problem:\n            self._give_up",
-        "except OSError as problem:\n            self._give_up",
+        "                self._lift()\n        except Exception as problem:",
+        "                self._lift()\n        except OSError as problem:",
     ),
     touched_is_made=("if self.workflow.touch:", "if False:"),
 )
