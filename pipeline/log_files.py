@@ -41,12 +41,12 @@ def last_line(log: str | Path) -> str:
 
 
 def last_lines(log: str | Path, count: int) -> list[str]:
-    """The last lines of a log that are not blank, where it can be read; long ones are cut."""
+    """The last lines of a log that are not blank, where it can be read."""
     try:
         lines = [line.rstrip() for line in tail(log).splitlines() if line.strip()]
     except OSError:
         return []
-    return [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in lines[-count:]]
+    return lines[-count:]
 
 
 def last_epoch(log: str | Path, since: float, now: float) -> Epoch | None:
