@@ -1,8 +1,10 @@
 """A run without Snakemake: its jobs, the messages that Snakemake would log, and what a handler asks of a workflow."""
 
+import io
 import logging
 from types import SimpleNamespace
 
+from pipeline.live import Live
 from pipeline.watch import Job, Watch
 
 
@@ -57,3 +59,19 @@ def workflow(results, **settings):
         globals={"config": {"results": str(results)}},
         logger_manager=SimpleNamespace(get_logfile=lambda: [str(results / "whole.log")]),
     )
+
+
+class Screen(io.StringIO):
+    """A stream that says whether it is a terminal."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+
+def shower(tmp_path, way, stream=None):
+    own = logging.StreamHandler(stream or Screen(way == "live"))
+    return Live(own, workflow(tmp_path), way)

@@ -1,32 +1,18 @@
 """What is shown of a run, from a stream of messages as Snakemake logs them."""
 
-import io
 import logging
 import os
-import pty
 import re
-import struct
 import time
 from types import SimpleNamespace
 
 import pytest
 
 from pipeline import live
-from pipeline.live import CLEAR, Live, attach
-from tests.pipeline.fake_run import ends, fails, message, run_of, starts, workflow
+from pipeline.live import CLEAR, attach
+from tests.pipeline.fake_run import Screen, ends, fails, message, run_of, shower, starts, workflow
 
 STARTED = message("Job stats:", "run_info")
-
-
-class Screen(io.StringIO):
-    """A stream that says whether it is a terminal."""
-
-    def __init__(self, terminal):
-        super().__init__()
-        self.terminal = terminal
-
-    def isatty(self):
-        return self.terminal
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +43,6 @@ def snakemake():
     for handler in logger.handlers:
         handler.close()
     logger.handlers = before
-
-
-def shower(tmp_path, way, stream=None):
-    own = logging.StreamHandler(stream or Screen(way == "live"))
-    return Live(own, workflow(tmp_path), way)
 
 
 def until(handler, text):
@@ -287,27 +268,3 @@ def test_the_end_names_commands_that_can_be_typed(tmp_path, monkeypatch):
     assert (end.forced, end.browse, end.log) == (True, "", os.path.relpath(tmp_path / "whole.log"))
     (tmp_path / "mlflow.db").touch()
     assert handler._end().browse == f"./run mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db"
-
-
-@pytest.mark.parametrize("columns", [20, 60, 200])
-def test_the_line_fits_a_real_terminal(tmp_path, columns):
-    import fcntl
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
-        handler = shower(tmp_path, "live", stream)
-        for record in (STARTED, starts(1)):
-            handler.handle(record)
-        shown = ""
-        while shown.count(CLEAR) < 3:
-            shown += os.read(ours, 65536).decode()
-        handler.over.set()
-        lines = shown.partition("\r\n")[2].split(CLEAR)[1:-1]
-        assert lines
-        assert all(0 < len(line) < columns and "\n" not in line for line in lines)
-        assert ("train 0/2" in lines[0]) == (columns > 20)
-        handler.run = None
-        handler.close()
-    os.close(ours)
