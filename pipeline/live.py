@@ -29,7 +29,7 @@ TICK = 1.0  # seconds between two looks at what runs; more where much runs
 CLEAR = "\r\x1b[K"  # to the first column, and nothing behind it
 ELSEWHERE = 120  # characters in a line of no terminal
 FORECAST, DEAR = 5.0, 50  # seconds for which a forecast holds, at least; and how many times as long as its making took
-EVERY, SELDOM, SHARE = 10.0, 600.0, 0.02  # seconds between plain lines: at least, at most, of the time that passed
+EVERY, SELDOM, SHARE = 30.0, 600.0, 0.05  # seconds between plain lines: at least, at most, of the time that passed
 # Messages without an event that say what every run says.
 DAILY = (
     "Config file ", "Assuming unrestricted shared", "Building DAG", "Using shell", "Select jobs", "Execute ",
