@@ -9,6 +9,10 @@ from snakemake.utils import min_version
 min_version("9.20")
 sys.path.insert(0, str(workflow.basedir))
 
+from pipeline.live import attach
+
+attach(workflow)
+
 
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 

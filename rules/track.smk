@@ -16,4 +16,4 @@ rule track:
         code=plan.code("track"),
         strict=["--strict"] if config["strict"] else [],
     shell:
-        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict:q} 2>&1 | tee {log:q} >&2"
+        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict:q} > {log:q} 2>&1"
