@@ -13,6 +13,9 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
+report: "report/captions/workflow.rst"
+
+
 from pipeline.locks import take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
@@ -59,10 +62,11 @@ rule all:
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
         [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        f"{RESULTS}/report/index.html",
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
+for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "report", "track"):
 
     include: f"rules/{stage}.smk"
 

@@ -121,6 +121,11 @@ class Plan:
         return code_version(f"report.{stage}")
 
     @staticmethod
+    def page_files() -> list[str]:
+        """What the report page is laid out with, which no code hash covers."""
+        return sorted(map(str, (ROOT / "report" / "web").glob("[a-z]*")))
+
+    @staticmethod
     def splits(stage: Stage) -> str:
         """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
         return canonical_json(stage.settings["protocol"])

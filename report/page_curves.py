@@ -133,7 +133,7 @@ def _path(line: list[tuple[float, float]], across: _Axis, up: _Axis) -> str:
     """SVG path through the points; a single one is a dot."""
     places = [(across.place(epoch), up.place(value)) for epoch, value in thinned(line)]
     if len(places) == 1:
-        return "M{0} {1}h.1".format(*places[0])
+        return "M{} {}m-3 0h6".format(*places[0])
     return "M" + "L".join(f"{x} {y}" for x, y in places) if places else ""
 
 

@@ -1,4 +1,4 @@
-"""Files beside the report page: copies of tables and figures, so that its folder can be given away whole, and claims."""
+"""Files beside the report page, copies of tables and figures so that its folder can be given away whole, and claims."""
 
 import csv
 import shutil
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pipeline import catalogue
 from pipeline.naming import ConfigError
 from pipeline.record import StageError, reading, whole
+from report.page_tables import minute
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def _picture(path: Path, figures: Path, asked: bool, folder: Path) -> Picture:
     except ConfigError:  # a figure of another suite, or one that was put there by hand
         title = path.stem.replace("_", " ")
     with reading(path):
-        drawn = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(" ", "minutes")
+        drawn = minute(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat())
     return Picture(title, copies, drawn, asked)
 
 

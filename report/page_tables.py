@@ -34,6 +34,7 @@ class Field:
     sort: str = ""
     rank: int | None = None
     verdict: str = ""
+    lacking: bool = False  # the text says why there is no number
     hover: str = ""
 
 
@@ -124,9 +125,17 @@ def _field(table: Table, row: Row, column: Column) -> Field:
         text = cell.verdict if cell.difference is None else f"{cell.difference:+.{digits}f} {cell.verdict}"
         return Field(text, "" if cell.difference is None else repr(cell.difference), verdict=cell.verdict)
     if cell.mean is None:
-        return Field()
+        why = _lacking(row, column.dataset)
+        return Field(why, lacking=bool(why))
     text = f"{cell.mean:.{digits}f}{_spread(cell.std, digits)} ({len(cell.values)})"
     return Field(text, repr(cell.mean), cell.rank, hover=_each(row, cell, column, facts))
+
+
+def _lacking(row: Row, dataset: str) -> str:
+    """Why there is no number: what became of the runs, if none of them has a result."""
+    reads = [read for run, read in row.reads if run["dataset"] == dataset]
+    kinds = [read.kind for read in reads if isinstance(read, Problem)]
+    return ", ".join(dict.fromkeys(kinds)) if len(kinds) == len(reads) else ""
 
 
 def _spread(std: float | None, digits: int) -> str:

@@ -4,7 +4,7 @@ rule report:
         plans=[plan.plan_path(name) for name in ("suite", *plan.tables)],
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
         figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
-        web=sorted(Path(workflow.basedir, "report", "web").iterdir()),
+        web=plan.page_files(),
     output:
         report(
             f"{RESULTS}/report/index.html",

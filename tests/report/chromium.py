@@ -1,4 +1,4 @@
-"""A headless Chromium that tests drive through its DevTools protocol, over the pipe that it offers: no library needed."""
+"""A headless Chromium that tests drive through its DevTools protocol, over a pipe: no library needed."""
 
 import base64
 import contextlib
