@@ -13,9 +13,6 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
-report: "report/captions/workflow.rst"
-
-
 from pipeline.locks import take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
@@ -95,3 +92,8 @@ onerror:
         for name in plan.tables:
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        asked, page = [plan.write_plan(name) for name in ("suite", *plan.tables)], f"{RESULTS}/report/index.html"
+        drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
+        shell(
+            "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --out {page:q} --partial || true"
+        )

@@ -20,8 +20,8 @@ from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
 from pipeline.locks import alone, take_results
-from pipeline.provenance import ROOT, canonical_json, code_version
-from pipeline.record import whole
+from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
+from pipeline.record import sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
 from pipeline.tables import plan_name, table_path, table_plan, table_runs
@@ -121,9 +121,10 @@ class Plan:
         return code_version(f"report.{stage}")
 
     @staticmethod
-    def page_files() -> list[str]:
-        """What the report page is laid out with, which no code hash covers."""
-        return sorted(map(str, (ROOT / "report" / "web").glob("[a-z]*")))
+    def page_code() -> str:
+        """Hash of the code of the report page and of the files that it is laid out with."""
+        files = {path.name: sha256(path) for path in (ROOT / "report" / "web").glob("[a-z]*")}
+        return fingerprint(code=code_version("report.page"), files=files)
 
     @staticmethod
     def splits(stage: Stage) -> str:

@@ -2,9 +2,11 @@
 
 python -m report.page --results results
 
-Tables with the provenance of every number, figures, curves of training, data sets, costs. By itself it shows what there
-is, also of a suite that is not finished; tables and figures are copied beside the page, so that its folder can be given
-away whole.
+Tables with the provenance of every number, figures, curves of training, data sets, costs. It shows what there is, also of
+a suite that is not finished; tables and figures are copied beside the page, so that its folder can be given away whole.
+
+With --partial, where the pipeline failed: the page goes into results/report/index.partial.html, and is not made if the
+page itself has nothing to wait for.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from pipeline.record import StageError, reading, run_stage, whole
 from pipeline.tables import read_plan
 from report.page_cards import cards, costs
 from report.page_curves import HEIGHT, WIDTH, curves
-from report.page_files import pictures, read_claims, table_files
+from report.page_files import pictures, table_files
 from report.page_tables import Column, Line, heads, lines, minute, table_columns
 from report.results import Problem, Read, command_to_mend
 from report.tables import Table, build
@@ -55,14 +57,25 @@ def main() -> None:
         "--figures", nargs="*", default=[], help="the .png that the suite keeps up to date; others are shown with dates"
     )
     parser.add_argument("--out", help="the .html to write (default: report/index.html in the results folder)")
+    parser.add_argument("--partial", action="store_true", help="the run failed: write what there is beside the page")
     arguments = parser.parse_args()
     results = Path(arguments.results)
     out = Path(arguments.out) if arguments.out else results / "report" / "index.html"
     plans = [read_plan(path) for path in (newest_plans(results) if arguments.plans is None else arguments.plans)]
-    page = render(results, plans, {Path(figure) for figure in arguments.figures}, out.parent)
-    with whole(out, "w") as file:
-        file.write(page)
-    print(out)
+    figures, partial = {Path(figure) for figure in arguments.figures}, out.with_suffix(".partial.html")
+    if not arguments.partial or (waits := not out.is_file() or lacks(plans, figures)):
+        with whole(partial if arguments.partial else out, "w") as file:
+            file.write(render(results, plans, figures, out.parent, arguments.partial))
+        print(partial if arguments.partial else out)
+    if not (arguments.partial and waits):
+        partial.unlink(missing_ok=True)
+
+
+def lacks(plans: Iterable[Mapping[str, Any]], figures: Iterable[Path]) -> bool:
+    """Whether the page of a suite will be made anew once what failed is mended."""
+    tables = [build(plan) for plan in plans if "rows" in plan]
+    missing = any(problem.outputs for table in tables for problem in table.problems)
+    return missing or not all(path.is_file() for path in figures)
 
 
 def newest_plans(results: Path) -> list[Path]:
@@ -77,10 +90,13 @@ def newest_plans(results: Path) -> list[Path]:
     return [plans[name] for name in sorted(plans)]
 
 
-def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder: Path) -> str:
+def render(
+    results: Path, plans: list[dict[str, Any]], asked: set[Path], folder: Path, partial: bool = False
+) -> str:
     """The page as HTML; copies of tables and figures are written into `folder`.
 
-    `plans`: of tables, and of the suite, which may be missing; `asked`: the figures that the suite names.
+    `plans`: of tables, and of the suite, which may be missing; `asked`: the figures that the suite names; `partial`:
+    whether the run that asked for the page failed.
     """
     suite = next((plan["suite"] for plan in plans), results.name)
     shown = [_shown(plan, results, folder) for plan in plans if "rows" in plan]
@@ -89,10 +105,12 @@ def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder:
     script = (WEB / "page.js").read_text(encoding="utf-8")
     loader = jinja2.FileSystemLoader(WEB)
     # All text is escaped but for the two files of our own that stand in the page as they are.
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined,
-                                     trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.get_template("page.html").render(
         suite=suite,
+        partial=partial,
         tables=shown,
         counts=_counts(shown),
         period=_period(shown),
@@ -101,7 +119,6 @@ def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder:
         untrained=list(dict.fromkeys(found.run.recipe for found in drawn if not (found.charts or found.notes))),
         cards=cards(sources),
         costs=costs(sources),
-        claims=read_claims(results / "claims.csv"),
         size=(WIDTH, HEIGHT),
         style=Markup((WEB / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),

@@ -79,6 +79,7 @@ class Line:
     fields: list[Field]
     notes: list[str]
     origins: list[Origin]
+    hover: str  # the origins in short, a line for each data set
 
 
 def table_columns(table: Table) -> list[Column]:
@@ -105,10 +106,26 @@ def heads(table: Table, shown: Iterable[Column]) -> list[tuple[str, int]]:
 
 def lines(table: Table, shown: list[Column]) -> list[Line]:
     """The rows with their cells and origins."""
-    return [
-        Line(row, [_field(table, row, column) for column in shown], notes(row), _origins(table, row))
-        for row in table.rows
-    ]
+    return [_line(table, row, shown) for row in table.rows]
+
+
+def _line(table: Table, row: Row, shown: list[Column]) -> Line:
+    origins = _origins(table, row)
+    hover = "\n".join(filter(None, map(_in_short, origins)))
+    return Line(row, [_field(table, row, column) for column in shown], notes(row), origins, hover)
+
+
+def _in_short(origin: Origin) -> str:
+    """What one sees of an origin before it is unfolded: when and where it was trained, and its last fingerprints."""
+    times = sorted(seed.ended for seed in origin.seeds if seed.ended)
+    if not (times and origin.stages):
+        return ""
+    agreed = {fact.name: " or ".join(value for value, _ in fact.values) for fact in origin.facts}
+    said = [f"{name} {agreed[name]}" for name in ("git commit", "device", "machine") if name in agreed]
+    when = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
+    stage, _, fingerprints = origin.stages[-1]
+    marks = ", ".join(f"{value} (seed {seed})" for seed, value in zip(origin.read, fingerprints, strict=True))
+    return "; ".join([f"{origin.title}: trained {when} UTC", *said, f"fingerprint of {stage} {marks}"])
 
 
 def _field(table: Table, row: Row, column: Column) -> Field:
@@ -125,17 +142,23 @@ def _field(table: Table, row: Row, column: Column) -> Field:
         text = cell.verdict if cell.difference is None else f"{cell.difference:+.{digits}f} {cell.verdict}"
         return Field(text, "" if cell.difference is None else repr(cell.difference), verdict=cell.verdict)
     if cell.mean is None:
-        why = _lacking(row, column.dataset)
+        why = _lacking(row, column)
         return Field(why, lacking=bool(why))
     text = f"{cell.mean:.{digits}f}{_spread(cell.std, digits)} ({len(cell.values)})"
     return Field(text, repr(cell.mean), cell.rank, hover=_each(row, cell, column, facts))
 
 
-def _lacking(row: Row, dataset: str) -> str:
-    """Why there is no number: what became of the runs, if none of them has a result."""
-    reads = [read for run, read in row.reads if run["dataset"] == dataset]
-    kinds = [read.kind for read in reads if isinstance(read, Problem)]
-    return ", ".join(dict.fromkeys(kinds)) if len(kinds) == len(reads) else ""
+def _lacking(row: Row, column: Column) -> str:
+    """Why there is no number: what became of the runs. Empty where a run has a result that lacks it by nature."""
+    reads = [read for run, read in row.reads if run["dataset"] == column.dataset]
+    kinds = [read.kind if isinstance(read, Problem) else _without(read, column.metric) for read in reads]
+    return ", ".join(dict.fromkeys(kinds)) if all(kinds) else ""
+
+
+def _without(read: Read, metric: str) -> str:
+    if read.result.get("classes_present") == 0:
+        return "no labels"
+    return "undefined" if metric in read.result.get("undefined", ()) else ""
 
 
 def _spread(std: float | None, digits: int) -> str:

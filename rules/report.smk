@@ -1,10 +1,12 @@
 # Tables, figures and records of the suite -> one page that needs no network, and what it shows beside it.
+report: "../report/captions/workflow.rst"
+
+
 rule report:
     input:
         plans=[plan.plan_path(name) for name in ("suite", *plan.tables)],
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
         figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
-        web=plan.page_files(),
     output:
         report(
             f"{RESULTS}/report/index.html",
@@ -21,7 +23,7 @@ rule report:
         mem_mb=2000,
         runtime=10,
     params:
-        code=plan.code("page"),
+        code=plan.page_code(),
         results=RESULTS,
     shell:
         "python -m report.page --results {params.results:q} --plans {input.plans:q} --figures {input.figures:q}"

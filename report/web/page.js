@@ -7,7 +7,7 @@ function sorted(table, at, key, direction) {
   const order = (a, b) => {
     const [x, y] = [value(a), value(b)];
     if ((x === "") !== (y === "")) return x === "" ? 1 : -1; // empty cells are last, whichever way
-    const numbers = key !== "text" && !Number.isNaN(number(x)) && !Number.isNaN(number(y));
+    const numbers = key === "number" && !Number.isNaN(number(x)) && !Number.isNaN(number(y));
     const least = numbers ? number(x) - number(y) : x.localeCompare(y, "en", { numeric: true });
     return direction === "ascending" ? least : -least;
   };
