@@ -2,8 +2,8 @@
 
 python -m report.page --results results
 
-Tables with the provenance of every number, figures, curves of training, data sets, costs. It shows what there is, also of
-a suite that is not finished; tables and figures are copied beside the page, so that its folder can be given away whole.
+Tables with the provenance of every number, figures, curves of training, data sets, costs. It shows what there is, also
+of a suite that is not finished; tables and figures are copied beside it, so that its folder can be given away whole.
 
 With --partial, where the pipeline failed: the page goes into results/report/index.partial.html, and is not made if the
 page itself has nothing to wait for.
@@ -90,9 +90,7 @@ def newest_plans(results: Path) -> list[Path]:
     return [plans[name] for name in sorted(plans)]
 
 
-def render(
-    results: Path, plans: list[dict[str, Any]], asked: set[Path], folder: Path, partial: bool = False
-) -> str:
+def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder: Path, partial: bool = False) -> str:
     """The page as HTML; copies of tables and figures are written into `folder`.
 
     `plans`: of tables, and of the suite, which may be missing; `asked`: the figures that the suite names; `partial`:

@@ -85,7 +85,7 @@ class Line:
 def table_columns(table: Table) -> list[Column]:
     """The columns of numbers: of each pair of data set and metric those that hold any, ours where neither does."""
     found = []
-    for dataset, metric in columns(table):
+    for dataset, metric in _pairs(table):
         cells, facts = [row.cells[dataset, metric] for row in table.rows], table.metrics[metric]
         reported = any(cell.reported is not None for cell in cells)
         ascending = facts["better"] == "lower"
@@ -96,6 +96,15 @@ def table_columns(table: Table) -> list[Column]:
             if table.verdicts:
                 found.append(Column(dataset, metric, DIFFERENCE, f"{facts['title']}, ours − paper", ascending))
     return found
+
+
+def _pairs(table: Table) -> list[tuple[str, str]]:
+    """The columns of the other layouts, and those of data sets whose runs have no number yet, which say why."""
+    run = {run["dataset"] for row in table.rows for run, _ in row.reads}
+    held = {dataset for row in table.rows for (dataset, _), cell in row.cells.items() if cell.values}
+    filled = set(columns(table))
+    pairs = [(dataset, metric) for dataset in table.datasets for metric in table.metrics]
+    return [pair for pair in pairs if pair in filled or pair[0] in run - held]
 
 
 def heads(table: Table, shown: Iterable[Column]) -> list[tuple[str, int]]:

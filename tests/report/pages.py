@@ -1,4 +1,4 @@
-"""A results folder with finished, diverged, stale and missing runs, and plans of tables over it, for the report page."""
+"""What a report page shows: runs that are finished, diverged, stale and missing, and plans of tables over them."""
 
 import html.parser
 import json
@@ -9,7 +9,7 @@ from report.tables import build
 from tests.report.folders import plan, reported, row, run
 
 EVIL = '<script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
-LABEL = f"R&D's \"best\" {EVIL}"
+LABEL = f"R&D's best {EVIL}"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 AROUND = {
     "ended": "2026-01-02T03:04:05+00:00", "lock": "10c4", "git": {"commit": "c0ffee", "dirty": True},
@@ -135,5 +135,5 @@ class Page(html.parser.HTMLParser):
         return [
             (attrs, " ".join(self.texts.get(number, "").split()))
             for number, (name, attrs) in enumerate(self.elements)
-            if name == tag and all(attrs.get(key.rstrip("_").replace("_", "-")) == value for key, value in wanted.items())
+            if name == tag and all(attrs.get(key.rstrip("_")) == value for key, value in wanted.items())
         ]

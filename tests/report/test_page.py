@@ -1,17 +1,17 @@
 """The report page as text: it holds every number and where it comes from, all of it escaped, nothing from elsewhere."""
 
 import base64
-import csv
 import hashlib
+import json
 import os
 import re
-import shutil
 from urllib.parse import unquote
 
 import pytest
 
 from pipeline.record import StageError
-from report.page import newest_plans, render
+from report.page import main, newest_plans, render
+from tests.report.folders import store
 from tests.report.pages import EVIL, LABEL, Page, card, plans, row, suite, tables, trained
 from tests.report.pages import plan as table_plan
 
@@ -23,8 +23,6 @@ def made(tmp_path_factory):
     (results / "figures" / "sub").mkdir(parents=True)
     for name in ("digits_history.png", "digits_history.pdf", "sub/10% <b>.png"):
         (results / "figures" / name).write_bytes(b"\x89PNG")
-    with open(results / "claims.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["claim", "verdict"], [f"a, {EVIL}", "true"], [], ["b", "false", "more"], ["c"]])
     folder = results / "report"
     text = render(results, plans(paths), {results / "figures/digits_history.png"}, folder)
     (folder / "index.html").write_text(text)
@@ -35,9 +33,14 @@ def text_of(page):
     return page.all("body")[0][1]
 
 
+def policy(page):
+    """What the page says of what it may load."""
+    return next(attrs for attrs, _ in page.all("meta") if attrs.get("http-equiv") == "Content-Security-Policy")
+
+
 def test_nothing_that_is_told_runs(made):
     _, _, page = made
-    (attributes, script), (meta, _) = page.all("script")[0], page.all("meta", http_equiv="Content-Security-Policy")[0]
+    (attributes, script), meta = page.all("script")[0], policy(page)
     assert len(page.all("script")) == 1
     assert attributes == {}
     assert not [name for _, attrs in page.elements for name in attrs if name.startswith("on")]
@@ -48,7 +51,7 @@ def test_nothing_that_is_told_runs(made):
 
 def test_the_one_script_is_the_one_that_may_run(made):
     results, _, page = made
-    content = page.all("meta", http_equiv="Content-Security-Policy")[0][0]["content"]
+    content = policy(page)["content"]
     script = re.search("<script>(.*?)</script>", (results / "report/index.html").read_text(), re.S)[1]
     assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in content
 
@@ -145,17 +148,40 @@ def test_figures_are_shown_and_those_that_nobody_keeps_up_to_date_are_dated(made
     assert re.match(r"10% <b>: 10%25%20%3Cb%3E.png drawn \d{4}-\d\d-\d\d \d\d:\d\d UTC; this suite", captions[1])
 
 
-def test_claims_are_shown_where_there_are_any(made, tmp_path):
-    results, paths, page = made
-    section = next(text for attrs, text in page.all("section") if attrs.get("id") == "claims")
-    assert section == f"Claims claim verdict a, {EVIL} true b false c"
-    assert "#claims" in {attrs.get("href") for attrs, _ in page.all("a")}
-    copy = shutil.copytree(results, tmp_path / "results")
-    (copy / "claims.csv").write_bytes(b"\xff\xfe")
-    moved = [each | {"csv": each["csv"].replace(str(results), str(copy))} for each in plans(paths)]
-    assert f"{copy}/claims.csv: cannot be read" in render(copy, moved, set(), tmp_path / "out")
-    (copy / "claims.csv").unlink()
-    assert "Claims" not in text_of(Page(render(copy, moved, set(), tmp_path / "out")))
+def test_a_row_tells_its_origin_in_short(made):
+    _, _, page = made
+    (said,) = {attrs["title"] for attrs, text in page.all("summary") if text == LABEL}
+    assert said == (
+        f"Data {EVIL}: trained 2026-01-02 03:04 UTC; git commit c0ffee, with uncommitted changes; device cpu; "
+        "machine Linux <x86_64>; fingerprint of score/kmeans s (seed 0), s (seed 1), s (seed 2)"
+    )
+    assert all("title" not in attrs for attrs, text in page.all("summary") if text == "Bad")
+
+
+def rendered(results, entries, **more):
+    """The page of a table with one row."""
+    plan = table_plan([row("m", entries)], csv=str(results / "t.csv"), **more)
+    return Page(render(results, [plan], set(), results / "out"))
+
+
+def test_a_data_set_without_any_result_says_why_in_its_cells(tmp_path):
+    results = tmp_path / "results"
+    entry = trained(results, "r", 0, 0.5, status="diverged", diverged={"epoch": 2, "term": "push"})
+    page = rendered(results, [entry])
+    assert {text for _, text in page.all("td", class_="number ours lacking")} == {"diverged"}
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [({"classes_present": 0, "largest_share": 0.5}, "no labels"), ({"undefined": ["ACC"]}, "undefined")],
+)
+def test_a_result_without_a_metric_says_why(tmp_path, result, said):
+    results = tmp_path / "results"
+    entry = trained(results, "r", 0, 0.5)
+    folder = results / "runs/d/full/r/seed0"
+    records = json.loads((folder / "metrics/clustering/kmeans.json").read_text())["records"]
+    store(folder, "clustering/kmeans", {"status": "ok", "n": 9} | result, records)
+    assert {text for _, text in rendered(results, [entry]).all("td", class_="number ours lacking")} == {said}
 
 
 def test_a_page_without_tables_or_results_can_be_made(tmp_path):
@@ -183,6 +209,35 @@ def test_by_hand_it_takes_the_newest_plans(made, project, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{tmp_path}/p.html\n"
     assert "8 results printed" in (tmp_path / "p.html").read_text()
+
+
+def test_where_a_run_failed_a_page_appears_beside_the_page_until_nothing_is_missing(
+    made, monkeypatch, capsys, tmp_path
+):
+    results, paths, _ = made
+    good = json.loads(paths[1].read_text())
+    whole_plan, drawn = tmp_path / "whole.json", results / "figures/digits_history.png"
+    whole_plan.write_text(json.dumps(good))
+    out, partial = tmp_path / "page.html", tmp_path / "page.partial.html"
+
+    def called(plan, *words, figure=drawn):
+        given = ["--results", str(results), "--plans", str(plan), "--figures", str(figure), "--out", str(out)]
+        monkeypatch.setattr("sys.argv", ["page", *given, *words])
+        main()
+        return capsys.readouterr().out
+
+    assert called(paths[0], "--partial") == f"{partial}\n"
+    assert not out.exists()
+    assert "The run that asked for this page failed." in text_of(Page(partial.read_text()))
+    assert called(whole_plan) == f"{out}\n"
+    assert not partial.exists()
+    assert "failed" not in text_of(Page(out.read_text()))
+    before = out.read_text()
+    assert called(paths[0], "--partial") == f"{partial}\n"
+    assert called(whole_plan, "--partial") == ""  # it was not for this page that the run failed
+    assert not partial.exists()
+    assert called(whole_plan, "--partial", figure=results / "figures/other.png") == f"{partial}\n"
+    assert out.read_text() == before
 
 
 def test_of_two_plans_of_a_table_the_newer_counts(tmp_path):
