@@ -201,9 +201,10 @@ class Plan:
         self.sources.files.save()
 
     def sweep(self) -> None:
-        """Remove the plans of runs that have ended. One that stayed would be older than the table, and so hide from a
-        later run that asks for it again that the table is of another.
+        """Remove the plans of runs that have ended, and the page of one that failed. A plan that stayed would be older
+        than the table, and so hide from a later run that asks for it again that the table is of another.
         """
+        Path(self.results, "report", "index.partial.html").unlink(missing_ok=True)
         if alone(self.results):
             for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
                 for path in folder.glob("*.json"):

@@ -33,7 +33,11 @@ def pytest_xdist_make_scheduler(config, log):
 def _group(nodeid: str) -> str:
     """The file of a test, or "smoke"."""
     file = nodeid.partition("::")[0]
-    return "smoke" if file.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py")) else file
+    return (
+        "smoke"
+        if file.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py", "test_report.py"))
+        else file
+    )
 
 
 SLOW = (

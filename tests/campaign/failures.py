@@ -59,10 +59,13 @@ def raising(setting: Setting) -> Outcome:
     outcome.tell(line(said, "RuntimeError: made to fail"))
     partial = site.results / "table2.partial.csv"
     outcome.tell(f"notes of {partial.name}: {_require_others(site, setting, partial, 'mixem')}")
+    page = site.results / "report" / "index.partial.html"
+    require("made to fail" in page.read_text(encoding="utf-8"), f"{page.name} does not say what failed")
     method.write_text(text, encoding="utf-8")
     site.made(*QUIET)
     site.require_table(Site(setting.finished).table())
     require(not partial.exists(), f"{partial.name} stayed beside the whole table")
+    require(not page.exists(), f"{page.name} stayed although nothing fails")
     outcome.seen = f"exit status {status}, every other cell in {partial.name}; mended: the same table"
     return outcome
 
