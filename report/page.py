@@ -97,7 +97,7 @@ def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder:
     whether the run that asked for the page failed.
     """
     suite = next((plan["suite"] for plan in plans), results.name)
-    shown = [_shown(plan, results, folder) for plan in plans if "rows" in plan]
+    shown = [_shown(plan, results, folder, partial) for plan in plans if "rows" in plan]
     sources = _sources(plans)
     drawn = curves(sources)
     script = (WEB / "page.js").read_text(encoding="utf-8")
@@ -124,11 +124,12 @@ def render(results: Path, plans: list[dict[str, Any]], asked: set[Path], folder:
     )
 
 
-def _shown(plan: Mapping[str, Any], results: Path, folder: Path) -> Shown:
+def _shown(plan: Mapping[str, Any], results: Path, folder: Path, partial: bool) -> Shown:
     table = build(plan)
     columns = table_columns(table)
     command = command_to_mend(table.problems, plan["csv"])
-    files = table_files(Path(plan["csv"]), results, folder)
+    # Where runs of it are missing, a table's files are those of an earlier run.
+    files = [] if partial and command else table_files(Path(plan["csv"]), results, folder)
     return Shown(plan["name"], table, columns, heads(table, columns), lines(table, columns), files, command)
 
 
