@@ -96,8 +96,9 @@ onerror:
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
-        asked, page = [plan.write_plan(name) for name in ("suite", *plan.tables)], f"{RESULTS}/report/index.html"
-        drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
-        shell(
-            "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --out {page:q} --partial || true"
-        )
+        if "report" in asked_rules:
+            asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
+            drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
+            shell(
+                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --partial || true"
+            )
