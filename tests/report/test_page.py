@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.record import StageError
 from report.page import main, newest_plans, render
-from tests.report.folders import store
+from tests.report.folders import reported, store
 from tests.report.pages import EVIL, LABEL, Page, card, plans, row, suite, tables, trained
 from tests.report.pages import plan as table_plan
 
@@ -167,8 +167,24 @@ def rendered(results, entries, **more):
 def test_a_data_set_without_any_result_says_why_in_its_cells(tmp_path):
     results = tmp_path / "results"
     entry = trained(results, "r", 0, 0.5, status="diverged", diverged={"epoch": 2, "term": "push"})
-    page = rendered(results, [entry])
+    rows = [row("m", [entry]), {"label": "Theirs", "reported": "them", "runs": []}]
+    elsewhere = table_plan(rows, csv=str(results / "t.csv"), reported=[reported("them", "80.5", dataset="Elsewhere")])
+    page = Page(render(results, [elsewhere], set(), results / "out"))
     assert {text for _, text in page.all("td", class_="number ours lacking")} == {"diverged"}
+
+
+def test_every_seed_has_its_own_fingerprint(tmp_path):
+    results, entries = tmp_path / "results", []
+    for seed in (0, 1):
+        entry, folder = trained(results, "r", seed, 0.5), results / f"runs/d/full/r/seed{seed}"
+        held = json.loads((folder / "metrics/clustering/kmeans.json").read_text())
+        held["records"]["score/kmeans"]["fingerprint"] = entry["expected"]["score/kmeans"][0] = f"s{seed}"
+        store(folder, "clustering/kmeans", held["result"], held["records"])
+        entries.append(entry)
+    page = rendered(results, entries)
+    (said,) = [attrs["title"] for attrs, _ in page.all("summary") if "title" in attrs]
+    assert said.endswith("fingerprint of score/kmeans s0 (seed 0), s1 (seed 1)")
+    assert "score/kmeans c s0 s1" in text_of(page)
 
 
 @pytest.mark.parametrize(
