@@ -8,7 +8,12 @@ for table in plan.tables:
             plan=plan.plan_path(table),
             metrics=plan.table_metrics(table),
         output:
-            csv=f"{plan.table_path(table)}.csv",
+            csv=report(
+                f"{plan.table_path(table)}.csv",
+                caption="../report/captions/table.rst",
+                category="Tables",
+                labels={"table": table},
+            ),
             md=f"{plan.table_path(table)}.md",
             tex=f"{plan.table_path(table)}.tex",
         log:

@@ -22,6 +22,9 @@ os.environ["BENCH_OWN"] = str(ROOT / "tests" / "nothing")  # tests see what is p
 SMOKE = "config/suites/smoke.yaml"
 
 
+SHARING = tuple(f"test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Files go to the test processes whole, and those that share the finished smoke suite go to one of them."""
@@ -37,11 +40,7 @@ def pytest_xdist_make_scheduler(config, log):
 def _group(nodeid: str) -> str:
     """The file of a test, or "smoke"."""
     file = nodeid.partition("::")[0]
-    return (
-        "smoke"
-        if file.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py", "test_shown.py"))
-        else file
-    )
+    return "smoke" if file.endswith(SHARING) else file
 
 
 SLOW = (
