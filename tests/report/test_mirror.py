@@ -16,6 +16,7 @@ TRAINED = {
     "settings": {"recipe": {"name": "r", "mAP@1": 3}, "protocol": {}}, "seed": 0, "status": "ok", "device": "cpu",
     "code": "c", "git": None, "ended": "2026-01-01T00:00:00+00:00", "fingerprint": "t", "training_seconds": 1.5,
 }  # fmt: skip
+SHOWN = {"knn": ["ACC", "mAP@1"]}
 
 
 def results(folder, seeds=(0, 1), total="0.5", **result):
@@ -46,10 +47,11 @@ def rewrite(path, text):
 def plan_of(folder, seeds=(0, 1)):
     runs = [
         {"folder": f"{folder}/runs/digits/full/r/seed{seed}", "dataset": "digits", "protocol": "full", "recipe": "r",
-         "seed": seed}
+         "seed": seed, "shown": SHOWN}
         for seed in seeds
     ]  # fmt: skip
-    return {"suite": "default", "results": str(folder), "runs": runs, "tables": [f"{folder}/table2"]}
+    made = {"tables": [f"{folder}/table2"], "figures": f"{folder}/figures"}
+    return {"suite": "default", "results": str(folder), "runs": runs, **made}
 
 
 def write(path, value):
