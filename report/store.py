@@ -18,7 +18,9 @@ except ImportError:
 
 LOCAL = "sqlite:///"
 FIRST = "0"  # MLflow's experiment "Default", which every new store has
-KIND = {"mlflow.experimentKind": "custom_model_development"}  # what MLflow's pages call "Model training"
+# What MLflow's pages call "Model training". Those of 3.17 ask the browser first: their address ends with
+# ?workflowType=machine_learning, else they open on traces of language models.
+KIND = {"mlflow.experimentKind": "custom_model_development"}
 MADE = "bench.experiment"  # tag of an experiment that was made, or taken over, here
 USER = re.compile(r"^([a-z][\w+.-]*://)(.*)@", re.IGNORECASE | re.DOTALL)
 SECRET = re.compile(r"([?&][^=&]*(?:pass|pwd|token|secret|key)[^=&]*=)([^&]+)", re.IGNORECASE)
