@@ -160,9 +160,13 @@ class Plan:
 
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
-        runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs.all()]
-        tables = [self.table_path(name) for name in self.tables]
-        return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
+        shown = self.runs.shown()
+        runs = [
+            {"folder": f"{self.results}/{run.path}", **run.__dict__, "shown": shown.get(run, {})}
+            for run in self.runs.all()
+        ]
+        made = {"tables": [self.table_path(name) for name in self.tables], "figures": f"{self.results}/figures"}
+        return {"suite": self.config["suite"], "results": self.results, "runs": runs, **made}
 
     @functools.cached_property
     def plan_texts(self) -> dict[str, str]:

@@ -89,6 +89,17 @@ class Runs:
             for seed in self.config["seeds"]
         ]
 
+    def shown(self) -> dict[Run, dict[str, list[str]]]:
+        """What tables show of each run: "clustering/ASSIGNER" or the probe's name -> metrics, in the order of rows."""
+        found: dict[Run, dict[str, list[str]]] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                key = f"clustering/{row['assigner']}" if "assigner" in row else row.get("probe")
+                for run in self.of_row(table, row):
+                    metrics = found.setdefault(run, {}).setdefault(key, [])
+                    metrics += [metric for metric in table["metrics"] if metric not in metrics]
+        return found
+
     def datasets(self, table: Table) -> list[str]:
         """The data sets of a table: its own, or the suite's."""
         return table.get("datasets", self.config["datasets"])

@@ -3,6 +3,7 @@ rule track:
     input:
         plan=plan.plan_path("suite"),
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
+        figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
     output:
         f"{RESULTS}/mlflow.json",
     log:
