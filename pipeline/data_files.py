@@ -52,8 +52,10 @@ class DataFiles:
             return None
         if self.root is None:
             return "no data root"
-        places = _places(spec, self.root)
-        return next((str(place) for place in places if next(_groups(place), None) is None), None)
+        for place in _places(spec, self.root):
+            if next(_groups(place, _wanted(spec, self.root, place)), None) is None:
+                return str(place)
+        return None
 
     def file(self, path: str | Path) -> str:
         """Hash of one other file that a recipe names (weights, a list of labels), or MISSING."""
