@@ -16,7 +16,7 @@ def undone(run: Mapping[str, Any]) -> list[dict[str, str]]:
     """The sources of a run's result (pipeline/sources.py) whose records are missing, unreadable or differ from the
     plan, upstream first.
     """
-    return [source for source in run.get("sources", []) if _fingerprint(source) != source["fingerprint"]]
+    return [source for source in run.get("sources", []) if recorded(source).get("fingerprint") != source["fingerprint"]]
 
 
 def cause(run: Mapping[str, Any]) -> str:
@@ -31,14 +31,15 @@ def cause(run: Mapping[str, Any]) -> str:
     return f"stage {absent[0]['stage']} never started" if absent else ""
 
 
-def _fingerprint(source: Mapping[str, str]) -> str | None:
-    """The fingerprint that a source's record holds, None where no record can be read."""
+def recorded(source: Mapping[str, str]) -> Mapping[str, Any]:
+    """The record of a source's stage, empty where none can be read."""
     try:
         stored = read_json(source["record"])
         # A data card holds one record, a run's files one for every stage.
-        return (stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}).get("fingerprint")
+        found = stored.get("records", {}).get(source["stage"]) or stored.get("record")
     except (StageError, AttributeError):
-        return None
+        return {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def _last_line(log: Path) -> str:
