@@ -20,8 +20,10 @@ from pipeline.record import StageError
 from pipeline.runs import Neighbours
 
 try:
-    plan = Plan(dict(config), workflow.is_main_process)
+    plan = Plan(dict(config), workflow.is_main_process, workflow.overwrite_configfiles)
     config.update(plan.config)
+    if workflow.is_main_process and workflow.dag_settings:
+        plan.check_targets(workflow.dag_settings.targets)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
         take_working_directory()
@@ -43,7 +45,7 @@ wildcard_constraints:
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_]+",
-    plan="[a-z0-9_]+-[0-9a-f]+",
+    plan="[^/]+-[0-9a-f]{16}",
     array="[hz]",
     number="[0-9]+",
     splits="[a-z+]+",
@@ -58,11 +60,24 @@ rule all:
     default_target: True
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
-        [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        f"{plan.place}/results.csv",
+        [f"{plan.place}/figures/{name}.png" for name in config["figures"]],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
+for stage in (
+    "plan",
+    "prepare",
+    "train",
+    "embed",
+    "mine",
+    "assign",
+    "evaluate",
+    "tabulate",
+    "collect",
+    "plot",
+    "track",
+):
 
     include: f"rules/{stage}.smk"
 
@@ -75,9 +90,16 @@ onstart:
             raise WorkflowError(str(problem)) from None
 
 
+def collect():
+    """results.csv follows whichever target was asked for, and also a run that failed."""
+    asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
+    shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
+
+
 onsuccess:
     if workflow.is_main_process:
         plan.sweep()
+        collect()
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
@@ -91,3 +113,4 @@ onerror:
         for name in plan.tables:
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        collect()

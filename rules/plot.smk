@@ -4,7 +4,7 @@ rule plot:
         data=lambda w: expand(PREPARED, dataset=config["datasets"][0]),
         runs=lambda w: plan.figure_files(w.figure),
     output:
-        f"{RESULTS}/figures/{{figure}}.png",
+        f"{plan.place}/figures/{{figure}}.png",
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",
     conda:

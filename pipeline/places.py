@@ -1,0 +1,127 @@
+"""Where the tables, figures and results.csv of a command lie, so that no command writes over those of another.
+
+A results folder belongs to the suite whose file names it. A command with the data sets and protocols that this file
+states writes to the top, results/table2.csv. With other data sets it writes into a folder named by them,
+results/mnist/table2.csv; with other protocols into one below, results/digits/split/table2.csv. Seeds have no part in
+it: they change n alone. Runs and prepared data have data set and protocol in their own paths.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline import catalogue
+from pipeline.naming import ConfigError
+
+DECIDE = ("datasets", "protocols")  # keys of a suite that decide which cells a table has
+LONGEST = 120  # characters of a folder's name
+TAKEN = ("data", "runs", "logs", "figures", "report", "mlartifacts")  # folders of every results folder
+TABLE, FIGURE = (".csv", ".md", ".tex"), (".png", ".pdf", ".svg")
+
+
+def stated(config: Mapping[str, Any], files: Iterable[Path] = ()) -> dict[str, Any]:
+    """What the file states that a results folder belongs to: that of a suite with this folder, else the configuration
+    `files` of the command over the default suite.
+    """
+    suites = [content for _, content in _suites()]
+    owners = [suite for suite in suites if _same(suite["results"], config["results"])]
+    for suite in sorted(owners, key=lambda suite: suite["suite"] != config["suite"]):
+        return suite
+    found = _default()
+    for file in files:
+        found |= catalogue.read_yaml(Path(file)) or {}
+    return found
+
+
+def folder(config: Mapping[str, Any], of_file: Mapping[str, Any], table: Mapping[str, Any] | None = None) -> str:
+    """The folder of a table, of figures without one. A table with its own data sets or protocols has the same cells
+    whatever those of the suite are. Raises ConfigError for a name that is that of something else.
+    """
+    table = table or {}
+    other = [key for key in DECIDE if key not in table and config[key] != of_file.get(key)]
+    if not other:
+        return config["results"]
+    first = _joined(table.get("datasets", config["datasets"]))
+    _refuse_taken(config, first)
+    return "/".join([config["results"], first, *([_joined(config["protocols"])] if "protocols" in other else [])])
+
+
+def check_targets(targets: Iterable[str], outputs: Iterable[tuple[str, str]], config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a target that is the table or figure of other data sets or protocols than the command's.
+
+    `outputs`: (folder, path below it without ending) of each table and figure. Snakemake would call such a target
+    unknown, or, where another command has made it, say that there is nothing to be done.
+    """
+    outputs = list(outputs)
+    made = {os.path.abspath(f"{place}/{name}") for place, name in outputs}
+    top = os.path.abspath(config["results"])
+    for target in targets:
+        path, ending = os.path.splitext(os.path.abspath(target))
+        if ending not in (*TABLE, *FIGURE) or path in made or not path.startswith(f"{top}/"):
+            continue
+        for place, name in outputs:
+            if path.endswith(f"/{name}"):
+                words = "; ".join(f"{key} {', '.join(config[key])}" for key in DECIDE)
+                raise ConfigError(
+                    f"{target} is not of this command ({words}): ask for {place}/{name}{ending}"
+                    + _asked_with(path.removesuffix(f"/{name}"), config["results"])
+                )
+
+
+def _asked_with(place: str, results: str) -> str:
+    """What to add to a command for tables in the folder `place`; empty where that is not known."""
+    for file, suite in _suites():
+        if file is not None and _same(suite["results"], place):
+            return f", or add --configfile {catalogue.short(file)}"
+    parts = [part.split("+") for part in Path(os.path.relpath(place, results)).parts]
+    known = [set(catalogue.names(kind)) for kind in ("data set", "protocol")]
+    if not 0 < len(parts) <= 2 or not all(set(part) <= names for part, names in zip(parts, known, strict=False)):
+        return ""
+    words = (f"{key}=[{','.join(part)}]" for key, part in zip(DECIDE, parts, strict=False))
+    return f", or add --config {' '.join(words)}"
+
+
+def _refuse_taken(config: Mapping[str, Any], first: str) -> None:
+    place = f"{config['results']}/{first}"
+    for file, suite in _suites():
+        if _same(suite["results"], place):
+            at = f"--configfile {catalogue.short(file)} " if file else ""
+            raise ConfigError(
+                f"tables of {first} would go into {place}, the results folder of suite {suite['suite']}: run that "
+                f"suite ({at}--config tables=[{','.join(config['tables'])}]), or give another folder: --config "
+                "results=..."
+            )
+    tables = (catalogue.read_yaml(path) for path in catalogue.places("tables").values())
+    of_tables = {table.get("path", "").rpartition("/")[0].partition("/")[0] for table in tables}
+    if first in {*TAKEN, *of_tables}:
+        raise ConfigError(
+            f"tables of {first} would go into {place}, where other files of the results folder lie; give the data set "
+            "another name"
+        )
+
+
+def _default() -> dict[str, Any]:
+    return catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
+
+
+def _suites() -> Iterator[tuple[Path | None, dict[str, Any]]]:
+    """(file, content) of every suite, over the default suite, which comes first and without a file of its own."""
+    yield None, _default()
+    for path in catalogue.places("suites").values():
+        with contextlib.suppress(ConfigError, TypeError):  # one that is broken is told when it is run
+            yield path, {**_default(), **catalogue.read_yaml(path)}
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.abspath(str(one)) == os.path.abspath(other)
+
+
+def _joined(names: list[str]) -> str:
+    """One name of several."""
+    text = "+".join(names)
+    if len(text) <= LONGEST:
+        return text
+    return f"{names[0]}+{len(names) - 1}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
