@@ -63,16 +63,25 @@ def places(part: str) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for place in (CONFIG / part, OWN / part):
-        if part.endswith(".yaml"):
-            here = dict.fromkeys(read_yaml(place) if place.is_file() else (), place)
-        else:
-            here = {path.stem: path for path in sorted(place.glob("*.yaml"))}
+        here = _names_in(place, place.stat().st_mtime_ns) if place.exists() else {}
         if twice := sorted(set(found) & set(here)):
             raise ConfigError(
                 f"{short(here[twice[0]])}: {twice[0]!r} stands in {short(found[twice[0]])} already; rename your own"
             )
         found |= here
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _names_in(place: Path, _mtime: int) -> dict[str, Path]:
+    if place.suffix == ".yaml":
+        content = read_yaml(place) or {}  # nothing but comments: no names
+        if not isinstance(content, Mapping):
+            raise ConfigError(
+                f"{short(place)}: a {type(content).__name__} found; `name: settings` of each entry expected"
+            )
+        return dict.fromkeys(content, place)
+    return {path.stem: path for path in sorted(place.glob("*.yaml"))}
 
 
 def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:

@@ -12,7 +12,13 @@ NEEDED = {
     "torchvision": "class", "folder": "folder", "voc": "folder",
     "jf": "files", "csv": "files", "vectors": "files", "reuters": "files",
 }  # fmt: skip
+UNLABELLED = ("csv", "vectors", "folder")  # sources whose files may be without labels
 OF_FILES = ("folder", "voc")  # sources whose images stay files
+
+
+def without_labels(spec: Mapping[str, Any]) -> bool:
+    """Whether no row of a data set has a label: its one split is `unlabeled`, its `classes` the clusters asked for."""
+    return list(spec["splits"]) == ["unlabeled"]
 
 
 def are_vectors(shape: Sequence[int]) -> bool:
@@ -51,6 +57,11 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
         given = spec.get(key, ())
         for path in given.values() if isinstance(given, Mapping) else [given] if given else []:
             check_below(path, f"{where}: {key}")
+    if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
+        raise ConfigError(
+            f"{where}: labels: false is for files of split 'unlabeled' and sources {', '.join(UNLABELLED)}; found "
+            f"splits {', '.join(splits)} and source {source}: leave the key out, or name the split `unlabeled`"
+        )
     for key, values in spec["normalisation"].items():
         if len(values) != shape[2]:
             raise ConfigError(

@@ -22,10 +22,11 @@ class Table(NamedTuple):
 Row = tuple[int, list[str]]  # number of the line from 1, cells
 
 
-def read_table(path: Path, separator: str | None, label: int, skip: int = 0, end: str | None = None) -> Table:
-    """The table of a file; `separator` None: blanks. `label`: column of the label; the first `skip` lines hold none.
+def read_table(path: Path, separator: str | None, label: int | None, skip: int = 0, end: str | None = None) -> Table:
+    """The table of a file; `separator` None: blanks. The first `skip` lines hold none; a lone `end` closes the file.
 
-    A lone `end` closes the file. DataError names the line that is not as the first one, or holds no numbers.
+    `label`: column of the label; None: there is none, every label is -1. DataError names the line that is not as the
+    first one, or holds no numbers.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8-sig") as file:  # a byte-order mark is no part of the first value
@@ -42,6 +43,8 @@ def read_table(path: Path, separator: str | None, label: int, skip: int = 0, end
             raise DataError(
                 f"{path}: line {line} has {len(cells)} values, line {first} has {width}; all lines must be equally long"
             )
+    if label is None:
+        return Table(_numbers(path, rows), np.full(len(rows), -1))
     labels = [cells.pop(label) for _, cells in rows]
     lines = [line for line, _ in rows]
     return Table(_numbers(path, rows), checked(_labels(labels), path, lines))
