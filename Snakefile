@@ -1,6 +1,7 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
 import sys
+from glob import glob
 from os.path import dirname
 
 from snakemake.exceptions import WorkflowError
@@ -51,11 +52,6 @@ wildcard_constraints:
     splits="[a-z+]+",
 
 
-localrules:
-    all,
-    track,
-
-
 rule all:
     default_target: True
     input:
@@ -63,23 +59,12 @@ rule all:
         f"{plan.place}/results.csv",
         [f"{plan.place}/figures/{name}.png" for name in config["figures"]],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
+    localrule: True
 
 
-for stage in (
-    "plan",
-    "prepare",
-    "train",
-    "embed",
-    "mine",
-    "assign",
-    "evaluate",
-    "tabulate",
-    "collect",
-    "plot",
-    "track",
-):
+for file in sorted(glob("rules/*.smk", root_dir=workflow.basedir)):
 
-    include: f"rules/{stage}.smk"
+    include: file
 
 
 onstart:
@@ -90,7 +75,7 @@ onstart:
             raise WorkflowError(str(problem)) from None
 
 
-def collect():
+def collect_results():
     """results.csv follows whichever target was asked for, and also a run that failed."""
     asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
     shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
@@ -99,7 +84,7 @@ def collect():
 onsuccess:
     if workflow.is_main_process:
         plan.sweep()
-        collect()
+        collect_results()
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
@@ -113,4 +98,4 @@ onerror:
         for name in plan.tables:
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
-        collect()
+        collect_results()

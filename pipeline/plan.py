@@ -22,7 +22,7 @@ from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
-from pipeline.record import whole
+from pipeline.record import StageError, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
 from pipeline.tables import plan_name, results_plan, table_plan, table_runs
@@ -45,8 +45,15 @@ class Plan:
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
-        self.of_file = places.stated(config, files)
-        self.place = places.folder(config, self.of_file)  # folder of figures and results.csv
+        self.files = [Path(file) for file in files]
+        self.owner = places.owner(config, self.files)
+        places.check_overrides(config, self.owner, self.files)
+        self.place = places.folder(config, self.owner)  # of figures and results.csv
+        self.paths = {
+            name: f"{places.folder(config, self.owner, table)}/{table.get('path', name)}"
+            for name, table in self.tables.items()
+        }
+        places.check_apart(self.paths, self.place)
         shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
         for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
@@ -90,15 +97,14 @@ class Plan:
 
     def table_path(self, name: str) -> str:
         """Path of a table's csv, without ending."""
-        table = self.tables[name]
-        return f"{places.folder(self.config, self.of_file, table)}/{table.get('path', name)}"
+        return self.paths[name]
 
     def check_targets(self, targets: Iterable[str]) -> None:
         """Raise ConfigError for a target that is the table or figure of other data sets or protocols than these."""
         outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in catalogue.names("figure"))]
-        for name, table in self.tables.items():
-            below = table.get("path", name)
-            outputs.append((self.table_path(name).removesuffix(f"/{below}"), below))
+        for name, path in self.paths.items():
+            below = self.tables[name].get("path", name)
+            outputs.append((path.removesuffix(f"/{below}"), below))
         places.check_targets(targets, outputs, self.config)
 
     def table_metrics(self, name: str) -> list[str]:
@@ -165,7 +171,7 @@ class Plan:
 
     def table_plan(self, name: str) -> dict[str, Any]:
         """The plan of a table (pipeline/tables.py)."""
-        return table_plan(self.stages, self.results, name, self.tables[name])
+        return table_plan(self.stages, self.results, name, self.tables[name], f"{self.table_path(name)}.csv")
 
     def results_plan(self) -> dict[str, Any]:
         """The plan of results.csv (pipeline/tables.py)."""
@@ -174,7 +180,7 @@ class Plan:
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
         runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs.all()]
-        tables = [self.table_path(name) for name in self.tables]
+        tables = list(self.paths.values())
         return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
 
     @functools.cached_property
@@ -210,9 +216,13 @@ class Plan:
         """What the main process does once it has Snakemake's locks and before the first job: it writes to the results
         folder no sooner.
 
-        Raises StageError while another checkout is at work in the results folder.
+        Raises StageError while another checkout is at work in the results folder, and where the folder has become that
+        of another suite since the plan was made.
         """
         take_results(self.results)
+        if places.owner(self.config, self.files) != self.owner:
+            raise StageError(f"{self.results}: another suite has taken this folder since; run the same command again")
+        places.take(self.results, self.owner)
         self.sources.files.save()
 
     def sweep(self) -> None:

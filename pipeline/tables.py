@@ -37,11 +37,12 @@ def table_runs(stages: Stages, table: Table) -> list[Run]:
     return list(dict.fromkeys(run for row in table["rows"] for run in stages.runs.of_row(table, row)))
 
 
-def table_plan(stages: Stages, results: str, name: str, table: Table) -> dict[str, Any]:
+def table_plan(stages: Stages, results: str, name: str, table: Table, csv_path: str) -> dict[str, Any]:
     """The plan of a table; written to a file, it is one of the table stage's inputs."""
     runs, config = stages.runs, stages.runs.config
     return {
         "name": name,
+        "csv": csv_path,
         **{key: table.get(key) for key in ("title", "note", "verdicts")},
         "reported": reported_values(table),
         "reported_note": table.get("reported", {}).get("note"),

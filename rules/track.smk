@@ -7,6 +7,7 @@ rule track:
         f"{RESULTS}/mlflow.json",
     log:
         f"{RESULTS}/logs/track.log",
+    localrule: True
     conda:
         "../environment.yml"
     resources:
