@@ -23,10 +23,9 @@ from pipeline.runs import Neighbours
 try:
     plan = Plan(dict(config), workflow.is_main_process, workflow.overwrite_configfiles)
     config.update(plan.config)
-    if workflow.is_main_process and workflow.dag_settings:
-        plan.check_targets(workflow.dag_settings.targets)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
+        plan.check_targets(sys.argv[1:])  # Snakemake itself tells them no sooner than it looks for their rules
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:

@@ -94,8 +94,9 @@ def check_apart(paths: Mapping[str, str], place: str) -> None:
         held[path] = f"table {name}"
 
 
-def check_targets(targets: Iterable[str], outputs: Iterable[tuple[str, str]], config: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a target that is the table or figure of other data sets or protocols than the command's.
+def check_targets(words: Iterable[str], outputs: Iterable[tuple[str, str]], config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a target among the words of a command that is the table or figure of other data sets or
+    protocols than the command's.
 
     `outputs`: (folder, path below it without ending) of each table and figure. Snakemake would call such a target
     unknown, or, where another command has made it, say that there is nothing to be done.
@@ -103,7 +104,7 @@ def check_targets(targets: Iterable[str], outputs: Iterable[tuple[str, str]], co
     outputs = list(outputs)
     made = {os.path.abspath(f"{place}/{name}") for place, name in outputs}
     top = os.path.abspath(config["results"])
-    for target in targets:
+    for target in words:
         path, ending = os.path.splitext(os.path.abspath(target))
         if ending not in (*TABLE, *FIGURE) or path in made or not path.startswith(f"{top}/"):
             continue

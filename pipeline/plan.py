@@ -99,13 +99,13 @@ class Plan:
         """Path of a table's csv, without ending."""
         return self.paths[name]
 
-    def check_targets(self, targets: Iterable[str]) -> None:
-        """Raise ConfigError for a target that is the table or figure of other data sets or protocols than these."""
+    def check_targets(self, words: Iterable[str]) -> None:
+        """Raise ConfigError for a word of the command that names a table or figure of other data sets or protocols."""
         outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in catalogue.names("figure"))]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
             outputs.append((path.removesuffix(f"/{below}"), below))
-        places.check_targets(targets, outputs, self.config)
+        places.check_targets(words, outputs, self.config)
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
