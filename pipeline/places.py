@@ -61,8 +61,8 @@ def check_overrides(config: Mapping[str, Any], found: Mapping[str, Any], files: 
         return
     name = config["suite"] if config["suite"] != found["suite"] else Path(given[-1]).stem
     raise ConfigError(
-        f"{catalogue.short(Path(given[-1]))}: {config['results']} is the results folder of suite {found['suite']}, whose "
-        f"`overrides` are others, so that the runs of both would replace each other; give this suite a folder and a name "
+        f"{catalogue.short(Path(given[-1]))}: {config['results']} is the results folder of suite {found['suite']}, "
+        f"whose `overrides` are others: the runs of both would replace each other; give this suite a folder and a name "
         f"of its own, `results: results/{name}` and `suite: {name}`"
     )
 
@@ -135,9 +135,9 @@ def _refuse_taken(config: Mapping[str, Any], first: str) -> None:
     for file, suite in _suites():
         if file is not None and _same(suite["results"], place):
             raise ConfigError(
-                f"tables of {first} would go into {place}, the results folder of suite {suite['suite']}: run that suite, "
-                f"--configfile {catalogue.short(file)} --config tables=[{','.join(config['tables'])}], or give another "
-                "folder, --config results=..."
+                f"tables of {first} would go into {place}, the results folder of suite {suite['suite']}: run that "
+                f"suite, --configfile {catalogue.short(file)} --config tables=[{','.join(config['tables'])}], or give "
+                "another folder, --config results=..."
             )
     tables = (catalogue.read_yaml(path) for path in catalogue.places("tables").values())
     of_tables = {table.get("path", "").partition("/")[0] for table in tables if "/" in table.get("path", "")}

@@ -62,7 +62,7 @@ def _paper_columns(table: Table, datasets: list[str]) -> bool:
 
 
 def results_plan(stages: Stages, results: str, tables: Mapping[str, Table]) -> dict[str, Any]:
-    """The plan of results.csv: all that tables show, each recipe with each assigner and probe once, and which metrics."""
+    """The plan of results.csv: all that tables show, each recipe with each assigner and probe once, and its metrics."""
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for table in tables.values():
         for row in table["rows"]:

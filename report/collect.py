@@ -22,7 +22,7 @@ from report.results import NOT_RUN, STALE, UNREADABLE, Problem, Read
 from report.tables import read_runs
 
 RUN = ("dataset", "protocol", "recipe", "seed")
-HEAD = (*RUN, "kind", "name", "metric", "value", "status", "seconds", "fingerprint")
+HEAD = (*RUN, "kind", "name", "metric", "value", "seconds", "fingerprint", "status")
 LEFT_OUT = (NOT_RUN, STALE, UNREADABLE)
 
 
@@ -52,14 +52,14 @@ def collected(plan: Mapping[str, Any]) -> tuple[list[list[Any]], list[Problem]]:
         kind = "assigner" if "assigner" in spec else "probe"
         for run, read in read_runs(spec, spec["runs"], spec["metrics"]):
             own = [*(run[key] for key in RUN), kind, spec[kind]]
-            fingerprint = list(run["expected"].values())[-1][0]  # of its last stage: what is read has that of the plan
+            fingerprint = list(run["expected"].values())[-1][0]  # of its last stage; what is read has that of the plan
             if isinstance(read, Read):
-                end = [read.train["status"], read.train["training_seconds"], fingerprint]
+                end = [read.train["training_seconds"], fingerprint, read.train["status"]]
                 lines += [[*own, metric, value, *end] for metric, value in _numbers(read, spec)]
             elif read.kind in LEFT_OUT:
                 problems.append(read)
             else:
-                lines.append([*own, "", "", read.kind, "", fingerprint])
+                lines.append([*own, "", "", "", fingerprint, read.kind])
     return sorted(lines, key=lambda line: line[:6]), problems
 
 
