@@ -40,13 +40,21 @@ def to_tex(table: Table) -> str:
         lines.append(f"Protocol: {next(iter(protocols))}.")
     below = [tex(line) for line in lines] + [f"\\textsuperscript{{{n}}} {tex(note)}" for note, n in numbers.items()]
     body = [
+        "\\par\\noindent",
         "\\begin{adjustbox}{max width=\\linewidth, max totalheight=0.9\\textheight}",
         "\\footnotesize",
         "\\begin{tabular}{@{}l@{}}",
     ]
     for number, panel in enumerate(_panels(table)):
         body += [*_panel(table, panel, _rows(table, panel, number == 0), numbers, len(protocols) > 1), "\\\\[2ex]"]
-    body += ["\\parbox{\\linewidth}{\\raggedright", " \\\\\n".join(below), "}", "\\end{tabular}", "\\end{adjustbox}"]
+    body += [
+        "\\parbox{\\linewidth}{\\raggedright",
+        " \\\\\n".join(below),
+        "}",
+        "\\end{tabular}",
+        "\\end{adjustbox}",
+        "\\par",
+    ]
     text = "\n".join(body)
     unknown = any(character > KNOWN for character in text)
     return HEAD.format(title=" ".join(table.title.split()), engine=ENGINE if unknown else "") + f"\n{text}\n"

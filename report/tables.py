@@ -93,7 +93,8 @@ def build(plan: Mapping[str, Any]) -> Table:
     reported = _reported(plan["reported"])
     datasets = dict(plan["datasets"])
     known = {*datasets.values(), *(name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values())}
-    if plan.get("paper_columns"):
+    of_paper_alone = bool(plan.get("paper_columns"))
+    if of_paper_alone:
         of_papers = dict.fromkeys(key[2] for key in reported if key[2] not in known)
         datasets |= {of_paper(title): title for title in of_papers}
     rows: list[Row] = []
@@ -102,7 +103,8 @@ def build(plan: Mapping[str, Any]) -> Table:
         for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
             runs = [run for run in spec["runs"] if run["protocol"] == protocol]
             row = _row(spec, protocol, runs, plan, reported, datasets, problems)
-            if not runs and all(cell.reported is None for cell in row.cells.values()):
+            valued = any(cell.reported is not None for cell in row.cells.values())
+            if not (runs or valued or (of_paper_alone and "reported" in spec)):
                 continue  # a row of the paper alone, or of data sets that are not here
             rows.append(row)
             if not row.control:

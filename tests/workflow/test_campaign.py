@@ -12,7 +12,10 @@ from tests.campaign.damage import KINDS, Damage
 from tests.campaign.site import RESULTS
 
 # Files that no stage reads, or that are damaged by cases of their own (tests/campaign: changes, resumption, tracker).
-OTHERS = r"logs/.*|\.lock|\.sources\.json|\.id|table2\..*|mlflow\.(db|json)|mlartifacts/.*|figures/.*|\.resume/.*"
+OTHERS = (
+    r"logs/.*|\.lock|\.sources\.json|\.suite\.json|\.id|table2\..*|results\.csv|mlflow\.(db|json)|mlartifacts/.*"
+    r"|figures/.*|\.resume/.*"
+)
 
 
 @pytest.fixture
