@@ -19,6 +19,7 @@ ROOTS = [
     *(("evaluation.evaluate", module) for module in wing_modules("probe")),
     *(("report.plot", module) for module in wing_modules("figure")),
     ("report.tabulate",),
+    ("report.collect",),
     ("report.track",),
 ]
 
