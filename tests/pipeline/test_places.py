@@ -211,6 +211,21 @@ def test_the_plan_puts_everything_in_its_place(tmp_path):
         plan.begin()
 
 
+def test_the_plan_knows_the_file_of_its_command(loose, tmp_path):
+    """Its edit moves no table; without the file these would be other data than those of the folder's owner."""
+    results = str(tmp_path / "r")
+    content = catalogue.read_yaml(catalogue.CONFIG / "suites" / "smoke.yaml") | {
+        "results": results,
+        "tables": ["table1"],
+    }
+    places.take(results, places.owner(*given(loose("mine", **content))))
+    config, files = given(loose("mine", **content | {"datasets": ["digits"]}))
+    assert Plan(config, True, files).place == results
+    assert Plan(config, True).place == f"{results}/digits"
+    with pytest.raises(ConfigError, match="whose `overrides` are others"):
+        Plan(config | {"overrides": {}}, True, [loose("other", **content | {"overrides": {}})])
+
+
 def test_two_tables_in_one_file_are_refused(own):
     row = {"label": "a", "recipe": "pixels", "assigner": "kmeans_raw"}
     for name, path in (("one", "same"), ("two", "same"), ("three", "results"), ("results", "other")):
