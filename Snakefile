@@ -25,7 +25,7 @@ try:
     config.update(plan.config)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
-        plan.check_targets(sys.argv[1:])  # Snakemake itself tells them no sooner than it looks for their rules
+        plan.check_targets(sys.argv[1:])
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:
@@ -94,8 +94,7 @@ onsuccess:
 
 
 onerror:
-    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the cause of
-    # what is missing.
+    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the causes.
     if workflow.is_main_process:
         asked_rules = {job.rule.name for job in workflow.dag.jobs}
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
