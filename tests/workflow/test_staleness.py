@@ -275,7 +275,7 @@ def test_results_csv_follows_every_command_and_is_a_target(smoke):
     with open(out, newline="") as file:
         lines = list(csv.DictReader(file))
     with open(smoke.root / TARGET, newline="") as file:
-        table = {(row["recipe"], row["assigner"]): row["digits-200 ACC"] for row in csv.DictReader(file)}
+        table = {(row["recipe"], row["assigner"]): row["digits (200) ACC"] for row in csv.DictReader(file)}
     found = {(line["recipe"], line["name"]): line["value"] for line in lines if line["metric"] == "ACC"}
     assert {key: f"{100 * float(value):.2f}" for key, value in found.items()} == {
         key: value for key, value in table.items() if value
