@@ -37,7 +37,7 @@ def main(words: Sequence[str], kind: str = "") -> None:
     if tables:
         config["tables"] = [*config["tables"], *tables]
         given["tables"] = f"[{','.join(config['tables'])}]"
-    plan = Plan(config)
+    plan = Plan(config, files=[file] if file else [])
     wanted = wanted or asked.of_suite(kind, plan)
     asked.refuse_without_effect(wanted, plan, given)
     targets = [asked.target(what, name, plan) for what, name in wanted]

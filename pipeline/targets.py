@@ -33,7 +33,7 @@ def check(workflow: Any, plan: Plan, parser: Callable[[], argparse.ArgumentParse
 
 def known(plan: Plan) -> Iterable[str]:
     """What people ask for: tables of the suite, and figures."""
-    yield from ("all", f"{plan.results}/report/index.html")
+    yield from ("all", f"{plan.place}/report/index.html")
     yield from (f"{plan.table_path(name)}.csv" for name in plan.tables)
     yield from (f"{plan.figure_path(name)}.png" for name in catalogue.names("figure"))
 

@@ -163,7 +163,7 @@ ALL = ["--cores", "all"]
          ["--cores", "2", *SMOKE]),
         ("table2 --seeds 0-2,7 --config threads=2 track=false", ["results/table2.csv"],
          [*ALL, "--config", "seeds=[0,1,2,7]", "threads=2", "track=false"]),
-        ("table --config track=false table2 --protocol split,full", ["results/table2.csv"],
+        ("table --config track=false table2 --protocol split,full", ["results/digits/split+full/table2.csv"],
          [*ALL, "--config", "protocols=[split,full]", "track=false"]),
         ("table --suite smoke -- --forcerun train", ["results/smoke/table2.csv"],
          [*ALL, *SMOKE, "--forcerun", "train"]),
