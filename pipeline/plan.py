@@ -41,8 +41,8 @@ class Plan:
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         self.runs = Runs(config, self.tables)
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
-        files = DataFiles(root, f"{self.results}/.sources.json")
-        self.sources = Sources(files, self.results, os.environ.get("BENCH_WEIGHTS_ROOT"))
+        found = DataFiles(root, f"{self.results}/.sources.json")
+        self.sources = Sources(found, self.results, os.environ.get("BENCH_WEIGHTS_ROOT"))
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
