@@ -1,6 +1,8 @@
 """Stage `embed`: trained model -> features.npz (h, and z, p where the method has them) of every image, features.json.
 
 python -m training.embed --data results/data/digits --model some/folder/model.pt --out some/folder
+
+With --new the images are those of another prepared folder (preparation/new_rows.py), which the model never saw.
 """
 
 import argparse
@@ -30,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--model", required=True, help="model.pt; train.json lies beside it")
+    parser.add_argument("--new", help="prepared folder of new rows, whose features are written instead")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
@@ -38,9 +41,11 @@ def main() -> None:
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.model)
     recipe = records["train"]["settings"]["recipe"]
-    record = Record(
-        "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
-    )
+    shown, inputs = data, {"model": records["train"]["fingerprint"]}
+    if arguments.new:
+        shown = open_prepared(arguments.new)
+        inputs["new"] = shown.card["record"]["fingerprint"]
+    record = Record("embed", ("training.embed", f"methods.{recipe['method']}"), {}, inputs)
     claim(arguments.device, arguments.devices)
     if arguments.devices > 1:
         from training.fabric import Fabric, LightningEnvironment  # slow to import, and one device does without
@@ -57,8 +62,8 @@ def main() -> None:
     method.load_state_dict(read_model(arguments.model, records["train"])["method"])
     method.to(device).eval()
     statistics = normalisation(recipe, data.card)
-    features = embed(method, data, Augment({}, statistics), device)
-    if method.views == 2 and data.root is None:
+    features = embed(method, shown, Augment({}, statistics), device)
+    if method.views == 2 and data.root is None and not arguments.new:
         features |= embed_views(method, data, Augment(recipe["augmentation"], statistics), device)
     if rank():
         return
