@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.data_set import are_vectors
 from preparation.labels import checked, numbered
 from preparation.prepared import RIGHTS, DataError, Raw
-from preparation.text_tables import Table, read_table
+from preparation.text_tables import Table, column, read_table
 
 # What numpy, zipfile, gzip and (REUTERS alone) pickle raise for a file that is damaged or of another kind.
 DAMAGED = (
@@ -30,13 +30,15 @@ def read_jf(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
 
 
 def read_csv(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
-    """Numbers separated by commas, one row per line, the label last (UCI's usual form)."""
-    return _of_files(spec, root, lambda path: read_table(path, ",", label=-1, skip=int(spec.get("header", False))))
+    """Numbers in lines of text, one row per line: separated by commas, the label last (UCI's usual form), unless
+    `delimiter` and `label` say otherwise.
+    """
+    return _of_files(spec, root, lambda path: _text(spec, path))
 
 
 def read_vectors(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Own arrays, by the file's ending: .npz with x [N, d] (images: [N, H, W, C]) and y [N]; .npy whose last column is
-    the label; else comma-separated numbers with the label last.
+    the label; else lines of text as in `read_csv`.
     """
 
     def load(path: Path) -> Table:
@@ -49,10 +51,18 @@ def read_vectors(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
             table = np.load(path, allow_pickle=False)
             if table.ndim != 2 or table.shape[1] < 2:
                 raise DataError(f"{path}: an array {list(table.shape)} found, [N, d + 1] expected, the label last")
-            return Table(table[:, :-1], checked(table[:, -1], path))
-        return read_table(path, ",", label=-1, skip=int(spec.get("header", False)))
+            at = column(path, spec.get("label", -1), None, table.shape[1])
+            out = {at, *(column(path, name, None, table.shape[1]) for name in spec.get("drop", ()))}
+            return Table(np.delete(table, sorted(out), axis=1), checked(table[:, at], path))
+        return _text(spec, path)
 
     return _of_files(spec, root, load)
+
+
+def _text(spec: Mapping[str, Any], path: Path) -> Table:
+    """The table of a file of text as the data set's keys describe it."""
+    skip, drop = int(spec.get("header", False)), spec.get("drop", ())
+    return read_table(path, spec.get("delimiter", ","), spec.get("label", -1), skip=skip, drop=drop)
 
 
 def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
@@ -117,12 +127,18 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path], Table]
         splits[split] = len(table.labels)
     numbers, names = numbered(labels, paths)
     files = ", ".join(spec["files"][split] for split in splits)
-    return Raw(np.concatenate(parts), numbers, splits, files, {}, class_names=names)
+    rows = np.concatenate(parts)
+    if "standardise" in spec:
+        mean, std = (np.array(spec["standardise"][key], np.float32)[:, None] for key in ("mean", "std"))
+        rows = (rows - mean) / std
+    return Raw(rows, numbers, splits, files, {}, class_names=names)
 
 
 def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     """The values as [N, H, W, C]: float32 times `scale`, or the bytes 0..255 that they are."""
     x, shape = table.values, spec["shape"]
+    if shape[2] == 1 and x.shape[1:] == tuple(shape[:2]) and not are_vectors(shape):
+        x = x[..., None]  # grey images without an axis of channels
     if x.dtype.kind not in "iubf":
         raise DataError(f"{path}: values of type {x.dtype} found, numbers expected")
     width = int(np.prod(shape))
