@@ -55,12 +55,17 @@ def _of_none(folder: Path) -> list[tuple[str, int]]:
 
 
 def image_files(folder: Path) -> Iterator[Path]:
-    """The image files below a folder, by their endings; what is hidden (a name that begins with a dot) is left out."""
-    from torchvision.datasets.folder import IMG_EXTENSIONS
-
+    """The image files below a folder, in order; what is hidden is left out."""
     for here, below, names in os.walk(folder, followlinks=True):
         below[:] = sorted(name for name in below if not is_hidden(name))
-        yield from (Path(here, name) for name in sorted(names) if name.lower().endswith(IMG_EXTENSIONS) and name[0] != ".")
+        yield from (Path(here, name) for name in sorted(names) if is_image(name))
+
+
+def is_image(name: str) -> bool:
+    """Whether a file is taken for an image, by the ending of its name."""
+    from torchvision.datasets.folder import IMG_EXTENSIONS  # slow to import
+
+    return name.lower().endswith(IMG_EXTENSIONS) and name[0] != "."
 
 
 def is_hidden(name: str) -> bool:
@@ -70,7 +75,7 @@ def is_hidden(name: str) -> bool:
 
 def _classes(spec: Mapping[str, Any], root: Path, base: Path, folders: Mapping[str, Path]) -> list[str]:
     """The one list of classes of all splits."""
-    found = {split: _class_folders(folder, base) for split, folder in folders.items()}
+    found = {split: class_folders(folder, base) for split, folder in folders.items()}
     listed = _listed(root / spec["class_list"]) if "class_list" in spec else None
     classes = listed or sorted(set().union(*found.values()))
     for split, here in found.items():
@@ -91,7 +96,8 @@ def _classes(spec: Mapping[str, Any], root: Path, base: Path, folders: Mapping[s
     return classes
 
 
-def _class_folders(folder: Path, base: Path) -> set[str]:
+def class_folders(folder: Path, base: Path) -> set[str]:
+    """Names of the folders in the folder of a split, each of which stands for a class."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected {{split}}/{{class}}/files under {base}")
     entries = list(folder.iterdir())

@@ -119,7 +119,7 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path], Table]
             path = packed
         if not path.is_file() and not optional:
             raise DataError(f"{path}: not found; put the official file of {spec['title']} there (or its .gz)")
-        with _reading(path):
+        with reading_file(path):
             table = load(path)
         parts.append(_shaped(spec, path, table))
         labels.append(table.labels)
@@ -164,7 +164,7 @@ def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading_file(path: Path) -> Iterator[None]:
     """What a damaged file raises, in whatever library, becomes one line with the cure."""
     try:
         yield
