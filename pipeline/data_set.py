@@ -12,6 +12,7 @@ NEEDED = {
     "torchvision": "class", "folder": "folder", "voc": "folder",
     "jf": "files", "csv": "files", "vectors": "files", "reuters": "files",
 }  # fmt: skip
+UNLABELLED = ("csv", "vectors", "folder")  # sources whose files may be without labels
 OF_FILES = ("folder", "voc")  # sources of image files
 CUT = ("folder", "csv", "vectors")  # sources whose rows may be cut into train and test
 
@@ -28,6 +29,11 @@ def placed_splits(spec: Mapping[str, Any]) -> dict[str, int]:
         return dict(splits)
     own = ("train", *spec.get("files", spec.get("split_folders", {})))
     return {split: size for split, size in splits.items() if split in own}
+
+
+def without_labels(spec: Mapping[str, Any]) -> bool:
+    """Whether no row of a data set has a label: its one split is `unlabeled`, its `classes` the clusters asked for."""
+    return list(spec["splits"]) == ["unlabeled"]
 
 
 def are_vectors(shape: Sequence[int]) -> bool:
@@ -72,6 +78,11 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
             raise ConfigError(
                 f"{where}: standardise.{key}: {len(values)} values for shape {shape}; it is for vectors, a value a column"
             )
+    if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
+        raise ConfigError(
+            f"{where}: labels: false is for files of split 'unlabeled' and sources {', '.join(UNLABELLED)}; found "
+            f"splits {', '.join(splits)} and source {source}: leave the key out, or name the split `unlabeled`"
+        )
     for key, values in spec["normalisation"].items():
         if len(values) != shape[2]:
             raise ConfigError(

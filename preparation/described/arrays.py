@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.data_set import are_vectors
-from preparation.described.columns import LABEL_NAMES, MOST_CLASSES, SEPARATORS, Columns, columns_of
+from preparation.described.columns import MOST_CLASSES, SEPARATORS, Columns, columns_of
 from preparation.described.found import SPLITS, Found, Wishes, count_rows, in_words
 from preparation.described.images import choose_family, statistics
-from preparation.number_files import DARK, reading_file
+from preparation.number_files import DARK, reading_file, stored
 from preparation.prepared import DataError, Raw
 from preparation.readers import read
 
@@ -146,11 +146,9 @@ def _decide_files(found: Found, files: Mapping[str, Path], labelled: bool, wishe
 
 def _first_values(found: Found, path: Path) -> np.ndarray:
     """The values of the first file as they are stored, without the label."""
-    from preparation.number_files import stored_table
-
     split = next(iter(found.spec["files"]))
     with reading_file(path):
-        return stored_table(found.spec, path, split).values
+        return stored(found.spec, path, split).values
 
 
 def _decide_shape(found: Found, path: Path, x: np.ndarray, wishes: Wishes) -> None:

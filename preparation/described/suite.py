@@ -64,13 +64,9 @@ def protocol(spec: Mapping[str, Any]) -> tuple[str, str]:
     return "full", "as in MIX'EM's tables: images (not labels) of train and test train, test is clustered and scored"
 
 
-def trained(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every recipe of the table's rows, each after its base."""
-    names: dict[str, None] = {}
-    for row in rows:
-        base = {"simclr": "simclr_base", "mixem": "simclr_base", "scan": "simclr_base", "dec": "autoencoder"}
-        names |= dict.fromkeys([*filter(None, [base.get(row["recipe"])]), row["recipe"]])
-    return list(names)
+def asked(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The recipes of a table's rows, each once. The bases are among them."""
+    return list(dict.fromkeys(row["recipe"] for row in rows))
 
 
 Overrides = dict[str, dict[str, Any]]
