@@ -57,6 +57,8 @@ def main() -> None:
     check_made_from(data, records, arguments.features)
     protocol_name, protocol = entry_or_json("protocol", arguments.protocol)
     named = {"name": protocol_name, **protocol}
+    if arguments.probes and "probe" not in protocol:
+        raise StageError(f"protocol {protocol_name!r} has no splits for probes: leave them out, or choose another")
     probes = dict(entry_or_json("probe", text) for text in arguments.probes)
     clusters = {path: _records_of_clusters(path, records, arguments.features) for path in map(Path, arguments.clusters)}
     folder, index, failed = Path(arguments.out).with_suffix(""), {}, []
@@ -113,13 +115,16 @@ def _scores(
 
 
 def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str, Any]:
-    """Metrics of the scored rows, and under `seen` of the rows the model was fitted on, where the protocol has them."""
+    """Metrics of the scored rows (without labels, of the sizes of their clusters), and under `seen` of the rows the model
+    was fitted on, where the protocol has them.
+    """
     if assigned["status"] != "ok":
         return {key: assigned[key] for key in ("status", "reason") if key in assigned}
     stored = read_arrays(path, assigned)
-    metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"])
+    asked = data.card["classes"]
+    metrics = clustering_metrics(data.labels[stored["rows"]], stored["clusters"], asked)
     if len(stored["seen_rows"]):
-        metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"])
+        metrics["seen"] = clustering_metrics(data.labels[stored["seen_rows"]], stored["seen"], asked)
     return metrics
 
 
@@ -131,7 +136,7 @@ def _probes(
     protocol: Mapping[str, Any],
     seed: int,
 ) -> Iterator[Callable[[], Evaluation]]:
-    splits = {key: protocol[key] for key in ("name", "score", "probe")}
+    splits = {key: protocol[key] for key in ("name", "score", "probe") if key in protocol}
     arrays: dict[str, np.ndarray] = {}  # read once, when the first probe is computed
 
     def compute(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ Both are integer arrays [N], N > 0, all >= 0, already checked (`checked`); ids m
 fractions, not percent, finite, plain int, float or bool. Names are the keys of the record's result and of the tables:
 an entry in config/metrics.yaml says how a table prints one, a test in tests/evaluation/metrics compares with an
 independent oracle. A name that two files return is an error. Neither the order of rows nor the names of clusters
-count: the generic test of the wing permutes both. An edit in any file of this wing makes every score of
+count: the generic test of the wing permutes both. A file that has something to say of clusters of rows without labels
+ends besides in `UNLABELLED = function`, function(clusters, asked) -> {name: number, ...}, `asked` being the number of
+clusters asked for; its names are among those of METRIC. An edit in any file of this wing makes every score of
 clusters anew, and no probe.
 """
 
@@ -25,19 +27,27 @@ class MetricError(StageError):
     """Input for which a metric has no meaning."""
 
 
-def clustering_metrics(labels: np.ndarray, clusters: np.ndarray) -> dict[str, Any]:
+def clustering_metrics(labels: np.ndarray, clusters: np.ndarray, asked: int = 1) -> dict[str, Any]:
     """Every metric of the wing for one assignment, file by file in the order of their names.
 
-    Raises MetricError for -1 labels, negative ids, unequal lengths, and a name that two files return.
+    Where no row has a label (all are -1), what can be said without; `asked`: the clusters asked for, which count there.
+    Raises MetricError where some rows have a label and others none, for negative ids, unequal lengths, and a name that
+    two files return.
     """
-    labels, clusters = checked(labels, clusters)
+    labels = np.asarray(labels)
+    known = not (labels.ndim == 1 and labels.dtype.kind == "i" and len(labels) and (labels == -1).all())
+    labels, clusters = checked(labels if known else np.zeros(len(labels), np.int64), clusters)
     merged: dict[str, Any] = {}
-    for module in wing_modules("metric"):
-        values = importlib.import_module(module).METRIC(labels, clusters)
+    for module in map(importlib.import_module, wing_modules("metric")):
+        values = module.METRIC(labels, clusters) if known else getattr(module, "UNLABELLED", _nothing)(clusters, asked)
         if twice := sorted(set(values) & set(merged)):
-            raise MetricError(f"{module}: {twice[0]!r} is returned by another file of the wing too; rename one")
+            raise MetricError(f"{module.__name__}: {twice[0]!r} is returned by another file too; rename one")
         merged |= values
     return merged
+
+
+def _nothing(clusters: np.ndarray, asked: int) -> dict[str, Any]:
+    return {}
 
 
 def checked(labels: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +64,7 @@ def checked(labels: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.nd
             raise MetricError(f"{name} must be integers, found {values.dtype}")
         if values.min() < 0:
             raise MetricError(
-                f"{name} contain {values.min()}: unlabelled rows (-1) cannot be scored; choose a protocol that scores "
-                "labelled splits only"
+                f"{name} contain {values.min()}: unlabelled rows (-1) cannot be scored beside others; choose a "
+                "protocol that scores labelled splits only"
             )
     return labels, clusters

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
-from pipeline.data_set import OF_FILES, are_vectors
+from pipeline.data_set import are_vectors, stays_files, without_labels
 from pipeline.naming import ConfigError, require
 from pipeline.runs import Run
 
@@ -72,6 +72,7 @@ def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], pro
     """
     spec, protocol = catalogue.entry("data set", run.dataset), catalogue.entry("protocol", run.protocol)
     here = f"on data set {run.dataset!r}"
+    _check_labels(run, recipe, probes, spec, protocol)
     train = _rows(spec, run, recipes.train_splits(recipe, protocol), "train")
     fit, score = _rows(spec, run, protocol["fit"], "fit"), _rows(spec, run, protocol["score"], "score")
     if recipe["schedule"]["epochs"] and train < recipe["batch_size"]:
@@ -109,7 +110,7 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
                 f"{here}: vectors of shape {spec['shape']}, but augmentation {next(iter(recipe['augmentation']))!r} is "
                 "for images; set `augmentation: none`"
             )
-    elif spec["source"] in OF_FILES:
+    elif stays_files(spec):
         if backbone == "mlp":
             raise ConfigError(
                 f"{here}: photographs of shape {spec['shape']}, but {backbone} is for vectors and small images; set a "
@@ -122,15 +123,32 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
             )
 
 
+def _check_labels(
+    run: Run, recipe: Mapping[str, Any], probes: Iterable[str], spec: Mapping[str, Any], protocol: Mapping[str, Any]
+) -> None:
+    """What needs labels has some: the data set has a labelled split, the protocol splits for probes."""
+    if "probe" in protocol and not without_labels(spec):
+        return
+    needing = [f"probe {name!r}" for name in probes]
+    if recipes.signature(recipe["method"]).literals.get("uses_labels") or "labels" in recipe:
+        needing.insert(0, f"recipe {run.recipe!r}")
+    if needing:
+        where = f"data set {run.dataset!r}" if without_labels(spec) else f"protocol {run.protocol!r}"
+        raise ConfigError(
+            f"{needing[0]} needs labels, and {where} has none for it; leave it out of the suite's tables and figures"
+        )
+
+
 def _rows(spec: Mapping[str, Any], run: Run, splits: list[str], use: str) -> int:
     sizes = spec["splits"]
-    if splits == ["all"]:
+    cure = "use protocol 'clusters'" if without_labels(spec) else "choose another protocol for it"
+    if splits == ["all"] and not without_labels(spec):
         return sum(size for name, size in sizes.items() if name != "unlabeled")
     for split in splits:
         if split not in sizes:
             raise ConfigError(
                 f"protocol {run.protocol!r} uses split {split!r} to {use}, which data set {run.dataset!r} does not "
-                f"have (it has {', '.join(sizes)}); choose another protocol for it"
+                f"have (it has {', '.join(sizes)}); {cure}"
             )
     return sum(sizes[split] for split in splits)
 

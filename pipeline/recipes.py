@@ -130,7 +130,14 @@ def method_names() -> list[str]:
 
 def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[str]:
     """The splits a run trains on. A method that uses labels gets the probes' training splits, never scored labels."""
-    return protocol["probe"]["train"] if signature(recipe["method"]).literals.get("uses_labels") else protocol["train"]
+    if not signature(recipe["method"]).literals.get("uses_labels"):
+        return protocol["train"]
+    if "probe" not in protocol:
+        raise ConfigError(
+            f"method {recipe['method']!r} learns from labels, on the probes' splits, of which the protocol has none; "
+            "choose another protocol"
+        )
+    return protocol["probe"]["train"]
 
 
 def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any]) -> dict[str, Any]:

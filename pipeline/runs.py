@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import catalogue, recipes
+from pipeline.data_set import without_labels
 from pipeline.naming import require
 from pipeline.provenance import canonical_json
 
@@ -113,8 +114,11 @@ class Runs:
         base = self.recipe(run).get("base")
         if base is None:
             return None
-        protocol = run.protocol if base["protocol"] == "same" else base["protocol"]
-        return Run(base.get("dataset", run.dataset), protocol, base["recipe"], run.seed)
+        dataset, protocol = base.get("dataset", run.dataset), base["protocol"]
+        # Data without labels have one split, so the protocol of the run is the only one there is.
+        if protocol == "same" or without_labels(catalogue.entry("data set", dataset)):
+            protocol = run.protocol
+        return Run(dataset, protocol, base["recipe"], run.seed)
 
     def neighbours(self, run: Run) -> dict[str, Neighbours]:
         """What a run reads of its base's neighbours: "neighbours", from which it draws partners of the images it trains

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.data_set import are_vectors
+from pipeline.data_set import UNLABELLED, are_vectors
 from preparation.labels import checked, numbered
 from preparation.prepared import RIGHTS, DataError, Raw
-from preparation.text_tables import Table, read_table
+from preparation.text_tables import Table, column, read_table
 
 # What numpy, zipfile, gzip and (REUTERS alone) pickle raise for a file that is damaged or of another kind.
 DAMAGED = (
@@ -26,33 +26,63 @@ DARK = 128
 
 def read_jf(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """USPS as DEC, IDEC and N2D have it: a line "classes dimensions", then a label and its values per line; -1 ends."""
-    return _of_files(spec, root, lambda path: read_table(path, None, label=0, skip=1, end="-1"))
+    return _of_files(spec, root, lambda path, split: read_table(path, None, label=0, skip=1, end="-1"))
 
 
 def read_csv(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
-    """Numbers separated by commas, one row per line, the label last (UCI's usual form)."""
-    return _of_files(spec, root, lambda path: read_table(path, ",", label=-1, skip=int(spec.get("header", False))))
+    """Numbers in lines of text, one row per line: separated by commas, the label last (UCI's usual form), unless
+    `delimiter` and `label` say otherwise.
+    """
+    return _of_files(spec, root, lambda path, split: _text(spec, path, split))
 
 
 def read_vectors(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Own arrays, by the file's ending: .npz with x [N, d] (images: [N, H, W, C]) and y [N]; .npy whose last column is
-    the label; else comma-separated numbers with the label last.
+    the label; else lines of text as in `read_csv`. A file of split `unlabeled` may be without y, and with
+    `labels: false` every column of it is a value.
     """
+    return _of_files(spec, root, lambda path, split: stored(spec, path, split))
 
-    def load(path: Path) -> Table:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as stored:
-                if not {"x", "y"} <= set(stored.files):
-                    raise DataError(f"{path}: arrays {', '.join(stored.files)} found, x [N, d] and y [N] expected")
-                return Table(stored["x"], checked(stored["y"], f"{path}, array y"))
-        if path.suffix == ".npy":
-            table = np.load(path, allow_pickle=False)
-            if table.ndim != 2 or table.shape[1] < 2:
-                raise DataError(f"{path}: an array {list(table.shape)} found, [N, d + 1] expected, the label last")
-            return Table(table[:, :-1], checked(table[:, -1], path))
-        return read_table(path, ",", label=-1, skip=int(spec.get("header", False)))
 
-    return _of_files(spec, root, load)
+def stored(spec: Mapping[str, Any], path: Path, split: str) -> Table:
+    """The table of one file of `read_vectors`, its values as they are stored."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            needed = {"x"} if split == "unlabeled" else {"x", "y"}
+            if not needed <= set(arrays.files):
+                wanted = " and ".join(f"{name} {'[N, d]' if name == 'x' else '[N]'}" for name in sorted(needed))
+                raise DataError(f"{path}: arrays {', '.join(arrays.files)} found, {wanted} expected")
+            if "y" not in arrays.files or not _has_labels(spec, split):
+                return _unlabelled(arrays["x"])
+            return Table(arrays["x"], checked(arrays["y"], f"{path}, array y"))
+    if path.suffix != ".npy":
+        return _text(spec, path, split)
+    table = np.load(path, allow_pickle=False)
+    labelled = _has_labels(spec, split)
+    if labelled and (table.ndim != 2 or table.shape[1] < 2):
+        raise DataError(f"{path}: an array {list(table.shape)} found, [N, d + 1] expected, the label last")
+    out = {column(path, number, None, table.shape[1]) for number in spec.get("drop", ()) if table.ndim == 2}
+    if not labelled:
+        return _unlabelled(np.delete(table, sorted(out), axis=1) if out else table)
+    at = column(path, spec.get("label", -1), None, table.shape[1])
+    return Table(np.delete(table, sorted({*out, at}), axis=1), checked(table[:, at], path))
+
+
+def _has_labels(spec: Mapping[str, Any], split: str) -> bool:
+    return split != "unlabeled" or spec.get("labels", True)
+
+
+def _unlabelled(values: np.ndarray) -> Table:
+    if values.ndim == 0:
+        raise ValueError("a single value")
+    return Table(values, np.full(len(values), -1))
+
+
+def _text(spec: Mapping[str, Any], path: Path, split: str) -> Table:
+    """The table of a file of text as the data set's keys describe it."""
+    label = spec.get("label", -1) if _has_labels(spec, split) else None
+    skip, drop = int(spec.get("header", False)), spec.get("drop", ())
+    return read_table(path, spec.get("delimiter", ","), label, skip=skip, drop=drop)
 
 
 def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
@@ -62,7 +92,7 @@ def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     own tf-idf weights: the token counts that DEC weighted anew are not part of RCV1.
     """
 
-    def load(path: Path) -> Table:
+    def load(path: Path, split: str) -> Table:
         if path.is_file():
             # The official file is a pickle; it is opened only where the user has put it.
             stored = np.load(path, allow_pickle=True)
@@ -100,7 +130,7 @@ def reuters_10k(rcv1: Any, width: int, rows: int) -> tuple[np.ndarray, np.ndarra
     return x, member[chosen].argmax(1)
 
 
-def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path], Table], optional: bool = False) -> Raw:
+def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], Table], optional: bool = False) -> Raw:
     """Read each split's file with `load`, scale, and give the rows the shape of the data set; labels become 0..C-1."""
     parts, labels, paths, splits = [], [], [], {}
     for split in spec["splits"]:
@@ -109,20 +139,31 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path], Table]
             path = packed
         if not path.is_file() and not optional:
             raise DataError(f"{path}: not found; put the official file of {spec['title']} there (or its .gz)")
-        with _reading(path):
-            table = load(path)
-        parts.append(_shaped(spec, path, table))
+        try:
+            with reading_file(path):
+                table = load(path, split)
+            parts.append(_shaped(spec, path, table))
+        except DataError as problem:
+            hint = split == "unlabeled" and _has_labels(spec, split) and spec["source"] in UNLABELLED
+            more = "; if the file has no column of labels, set `labels: false` in the data set's file" if hint else ""
+            raise DataError(f"{problem}{more}") from None
         labels.append(table.labels)
         paths.append(path)
         splits[split] = len(table.labels)
     numbers, names = numbered(labels, paths)
     files = ", ".join(spec["files"][split] for split in splits)
-    return Raw(np.concatenate(parts), numbers, splits, files, {}, class_names=names)
+    rows = np.concatenate(parts)
+    if "standardise" in spec:
+        mean, std = (np.array(spec["standardise"][key], np.float32)[:, None] for key in ("mean", "std"))
+        rows = (rows - mean) / std
+    return Raw(rows, numbers, splits, files, {}, class_names=names)
 
 
 def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     """The values as [N, H, W, C]: float32 times `scale`, or the bytes 0..255 that they are."""
     x, shape = table.values, spec["shape"]
+    if shape[2] == 1 and x.shape[1:] == tuple(shape[:2]) and not are_vectors(shape):
+        x = x[..., None]  # grey images without an axis of channels
     if x.dtype.kind not in "iubf":
         raise DataError(f"{path}: values of type {x.dtype} found, numbers expected")
     width = int(np.prod(shape))
@@ -148,7 +189,7 @@ def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading_file(path: Path) -> Iterator[None]:
     """What a damaged file raises, in whatever library, becomes one line with the cure."""
     try:
         yield

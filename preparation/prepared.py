@@ -1,7 +1,8 @@
 """The prepared-folder format: what every later stage reads, whatever the source of a data set.
 
 images.npy   uint8 [N, H, W, C], or float32 in 0..1 or vectors [N, 1, d, 1]; rows grouped by split
-labels.npy   int64 [N]; -1 stands for "no label"; or [N, C] of 1 (present), 0 (difficult), -1 (absent)
+labels.npy   int64 [N]; -1 stands for "no label", as of all rows where the only split is `unlabeled`; or [N, C] of 1
+             (present), 0 (difficult), -1 (absent)
 card.json    name, source, classes and their names, splits as row ranges, counts per class, normalisation, sha256 of
              both arrays
 """
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.data_set import are_vectors
+from pipeline.data_set import are_vectors, without_labels
 from pipeline.provenance import fingerprint
 from pipeline.record import Damaged, Record, StageError, read_json, sha256, whole, write_json
 
@@ -79,7 +80,7 @@ class Prepared:
         """Row numbers of the named splits, in order. ["all"] stands for every labelled split."""
         known = self.card["splits"]
         chosen = [name for name in known if name != "unlabeled"] if list(splits) == ["all"] else list(splits)
-        for name in chosen:
+        for name in chosen or ["all"]:
             if name not in known:
                 raise DataError(
                     f"data set {self.card['name']!r} has no split {name!r}; it has {', '.join(known)}: "
@@ -130,7 +131,7 @@ def write_prepared(
         "name": name,
         "source": source,
         "classes": spec["classes"],
-        "class_names": None if class_names is None else list(class_names),
+        "class_names": list(class_names) if class_names else None,
         "shape": list(spec["shape"]),
         "root": root,
         "folder": spec.get("folder"),
@@ -195,6 +196,14 @@ def _checked_labels(
             f"{name}: label {labels[wrong[0]].tolist()} in row {wrong[0]} (counted from 0); "
             f"{'1, 0 or -1 a class' if several else f'0..{classes - 1}, or -1 for none'} expected"
         )
+    if without_labels(spec) and not several:
+        held = np.flatnonzero(labels != -1)
+        if len(held):
+            raise DataError(
+                f"{name}: {len(held)} rows have labels, first row {held[0]} (counted from 0), but the only split is "
+                "`unlabeled`; name the split `train`, or set `labels: false` to leave the labels aside"
+            )
+        return labels
     if class_names is not None and len(class_names) != classes:
         raise DataError(
             f"{name}: {len(class_names)} classes found ({', '.join(map(str, class_names[:5]))}"

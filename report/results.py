@@ -104,7 +104,12 @@ def _other_data(run: Mapping[str, Any], records: Mapping[str, Any]) -> str:
 def marks(read: Read) -> list[str]:
     """What a reader must know of a printed result before believing it."""
     marks = []
-    if read.result.get("classes_present") == 1:
+    if read.result.get("classes_present") == 0:
+        marks.append("no labels")
+        if read.result.get("degenerate"):
+            equal = math.exp(read.result["size_entropy"])
+            marks.append(f"degenerate, sizes as uneven as of {equal:.1f} equal clusters")
+    elif read.result.get("classes_present") == 1:
         marks.append("degenerate, one class only: any clusters would be right")
     elif read.result.get("degenerate"):
         marks.append(f"degenerate, {read.result['occupied_clusters']} clusters occupied")

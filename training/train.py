@@ -111,7 +111,13 @@ def build(inputs: Inputs, seed: int, base_path: str | None) -> tuple[Method, dic
 def training_data(inputs: Inputs, method: Method, device: torch.device) -> TrainingData:
     """The images in memory or as files, with labels where the method asks for them, and mined neighbours."""
     data, rows = inputs.data, inputs.rows
-    images = training_feed(data, rows, data.labels[rows] if method.uses_labels else None, device)
+    labels = data.labels[rows] if method.uses_labels else None
+    if labels is not None and (labels < 0).any():
+        raise StageError(
+            f"recipe {inputs.recipe['name']!r} learns from labels, which {int((labels < 0).sum())} of its {len(rows)} "
+            "rows lack: train it on labelled splits"
+        )
+    images = training_feed(data, rows, labels, device)
     watched = None
     if inputs.watched is not None:
         scored, near = inputs.watched

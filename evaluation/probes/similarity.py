@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.probe import Task
+from evaluation.probe import ProbeError, Task
 from evaluation.similarity import alignment, pair_similarity
 
 
@@ -15,7 +15,10 @@ class Settings:
 
 def similarity(task: Task) -> dict[str, Any]:
     first, second = (task.array(f"view{view}_{task.settings.features}") for view in (1, 2))
-    result = pair_similarity(task.array()[task.scored], task.labels[task.scored], (first, second))
+    labels = task.labels[task.scored]
+    if (labels < 0).any():
+        raise ProbeError(f"{int((labels < 0).sum())} scored rows have no label: no pair is of the same class for sure")
+    result = pair_similarity(task.array()[task.scored], labels, (first, second))
     return result | {"alignment": alignment(first, second), "pairs_of_views": len(first)}
 
 
