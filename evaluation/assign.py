@@ -49,8 +49,7 @@ def main() -> None:
     )
     rows = {part: data.rows(splits[part]) if part in splits else np.empty(0, np.int64) for part in PARTS}
     clusters = {part: np.full(len(rows[part]), -1, dtype=np.int64) for part in ("score", "seen")}
-    status, facts = records["train"]["status"], {}
-    state: dict[str, np.ndarray] = {}
+    status, facts, state = records["train"]["status"], dict[str, Any](), dict[str, Any]()
     if status in EVALUABLE:
         status = "ok"
         try:
@@ -87,7 +86,7 @@ def _assign(
     rows: Mapping[str, np.ndarray],
     clusters: dict[str, np.ndarray],
     seed: int,
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fit on rows["fit"], put the ids of the other rows into `clusters`, return the facts of the fit and its state."""
     assigner = build(entry, classes)
     assigner.fit({key: value[rows["fit"]] for key, value in features.items()}, seed)

@@ -19,16 +19,16 @@ configuration read `Settings` from the source, the generic tests of the wing run
   them, of its `seen` splits: dictionaries of arrays [n, ...] by name, the same names in both. Whatever is learnt is
   learnt in `fit`; `predict` changes nothing. An algorithm that knows only the
   rows it was fitted on refuses others (`only_fitted_rows`).
-- New rows. `state` gives what `fit` learnt as plain arrays, which are stored beside the clusters; an assigner built of the
-  same entry that gets them by `restore` predicts as the fitted one does, bit for bit. `confidence` says how sure it is
-  of each row's cluster, in 0..1, and the class attribute `confidence_is` in words what that number is. Such an assigner
-  sets `refuses_new_rows = ""`; any other leaves these four alone, or says there why it cannot.
+- New rows. `state` gives what `fit` learnt as plain arrays, which are stored beside the clusters; an assigner built of
+  the same entry that gets them by `restore` predicts as the fitted one does, bit for bit. `confidence` says how sure it
+  is of each row's cluster, in 0..1, and the class attribute `confidence_is` in words what that number is. Such an
+  assigner sets `refuses_new_rows = ""`; any other leaves these alone, or says there why it cannot.
 - Labels are never seen. The number of classes is known: clustering may know it.
 - Determinism. Equal features and an equal seed give equal clusters; randomness comes from `seed` alone.
 - Errors. AssignError for what cannot be clustered as asked, with the cure in the message; NonFinite (from `prepare`)
   for NaN and infinity. Both cost this assigner's rows of this run only: its record says `not_possible` or `non_finite`.
-- Record. clusters/{assigner}.json holds the entry, the seed, the splits, whatever `facts()` adds of the fit, the hash of
-  the stored state, and of the confidences of the scored rows the median and the value below which a twentieth lies.
+- Record. clusters/{assigner}.json holds the entry, the seed, the splits, whatever `facts()` adds of the fit, the hash
+  of the stored state, and of the confidences of the scored rows the median and the value below which a twentieth lies.
 - Stale. Its clusters are made anew when its file, or anything the file imports, changes: heavy imports (torch, umap) go
   inside functions, since another run may not need them.
 """
@@ -68,7 +68,7 @@ class Assigner(abc.ABC):
         """Cluster ids int64 [n] >= 0 of the rows of `features`."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """What `fit` learnt, name -> array of numbers: all that `restore` needs. Empty where there is nothing to learn."""
+        """What `fit` learnt, name -> array of numbers: all that `restore` needs; empty where nothing is learnt."""
         return {}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -76,7 +76,7 @@ class Assigner(abc.ABC):
         raise AssignError(f"new rows cannot be assigned: {self.refuses_new_rows}")
 
     def confidence(self, features: Features) -> np.ndarray:
-        """How sure the cluster is that `predict` gives each row, float64 [n] in 0..1; `confidence_is` says what it is."""
+        """How sure the cluster is that `predict` gives each row, float64 [n] in 0..1, as `confidence_is` says."""
         raise AssignError(f"there is no confidence: {self.refuses_new_rows}")
 
     def facts(self) -> dict[str, Any]:

@@ -142,7 +142,8 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], T
         try:
             with reading_file(path):
                 table = load(path, split)
-            parts.append(_shaped(spec, path, table))
+            parts.append(shaped(spec, path, table))
+            _refuse_dark(path, parts[-1])
         except DataError as problem:
             hint = split == "unlabeled" and _has_labels(spec, split) and spec["source"] in UNLABELLED
             more = "; if the file has no column of labels, set `labels: false` in the data set's file" if hint else ""
@@ -152,14 +153,19 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], T
         splits[split] = len(table.labels)
     numbers, names = numbered(labels, paths)
     files = ", ".join(spec["files"][split] for split in splits)
-    rows = np.concatenate(parts)
-    if "standardise" in spec:
-        mean, std = (np.array(spec["standardise"][key], np.float32)[:, None] for key in ("mean", "std"))
-        rows = (rows - mean) / std
+    rows = standardised(spec, np.concatenate(parts))
     return Raw(rows, numbers, splits, files, {}, class_names=names)
 
 
-def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
+def standardised(spec: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+    """Vectors [N, 1, d, 1] with each column brought to the mean and deviation that `standardise` says, if it does."""
+    if "standardise" not in spec:
+        return rows
+    mean, std = (np.array(spec["standardise"][key], np.float32)[:, None] for key in ("mean", "std"))
+    return (rows - mean) / std
+
+
+def shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     """The values as [N, H, W, C]: float32 times `scale`, or the bytes 0..255 that they are."""
     x, shape = table.values, spec["shape"]
     if shape[2] == 1 and x.shape[1:] == tuple(shape[:2]) and not are_vectors(shape):
@@ -180,12 +186,15 @@ def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     x = x.reshape(-1, *shape)
     if x.dtype != np.uint8 or "scale" in spec or are_vectors(shape):
         return np.asarray(x, dtype=np.float32) * np.float32(spec.get("scale", 1))
-    if len(x) and x.max() < DARK:
+    return x
+
+
+def _refuse_dark(path: Path, x: np.ndarray) -> None:
+    if x.dtype == np.uint8 and len(x) and x.max() < DARK:
         raise DataError(
             f"{path}: bytes of 0..{x.max()} found, but pixels in bytes are 0..255; set `scale` to what makes them "
             f"0..1, such as {1 / max(1, x.max()):.6g}"
         )
-    return x
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from torch import Tensor
 from methods.blocks.distributed import rank, world
 from methods.method import DataFacts, Method, build_method, digest
 from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
-from preparation.prepared import Prepared, check_made_from, open_prepared
+from preparation.prepared import Prepared, check_made_from, content, open_prepared
 from training.augmentation import Augment, normalisation
 from training.devices import claim
 from training.feed import training_feed
@@ -44,7 +44,7 @@ def main() -> None:
     shown, inputs = data, {"model": records["train"]["fingerprint"]}
     if arguments.new:
         shown = open_prepared(arguments.new)
-        inputs["new"] = shown.card["record"]["fingerprint"]
+        inputs["new"] = content(shown.card)
     record = Record("embed", ("training.embed", f"methods.{recipe['method']}"), {}, inputs)
     claim(arguments.device, arguments.devices)
     if arguments.devices > 1:

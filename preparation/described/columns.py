@@ -155,3 +155,12 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def table_form(path: Path) -> tuple[str, list[str] | None, int, bool]:
+    """(separator, header, number of columns, whether the first only numbers the rows) of a file of text."""
+    delimiter, rows = _separated(path)
+    header = _header(rows)
+    body = rows[1:] if header is not None else rows
+    unnamed = header is not None and not header[0]  # as pandas writes its index
+    return delimiter, header, len(rows[0][1]), bool(body) and (unnamed or _counts_rows(body, 0, header))
