@@ -59,8 +59,8 @@ def main() -> None:
     print(f"median {np.median(sure):.3f}, of the run's own scored rows {usual['median']:.3f}")
     if (share := float((sure < usual["low"]).mean())) > TELLING * RARELY:
         print(
-            f"note: {share:.0%} of the new rows have a confidence below {usual['low']:.3f}, as {RARELY:.0%} of the run's "
-            "own scored rows have; are they of the same kind?"
+            f"note: {share:.0%} of the new rows have a confidence below {usual['low']:.3f}, as {RARELY:.0%} of the "
+            "run's own scored rows have; are they of the same kind?"
         )
 
 

@@ -55,7 +55,7 @@ def main(words: list[str] | None = None) -> None:
     records = read_run(run)
     name = choose_assigner(run, arguments.assigner) if arguments.out else None
     if name:
-        check_assigner(run, name, records)
+        check_assigner(run, name, records, arguments.classes)
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the temporary folder goes, too
     try:
         with tempfile.TemporaryDirectory(prefix="predict-") as folder:
@@ -114,8 +114,11 @@ def deliver(made: Path, wanted: str) -> None:
 
 
 def check_places(new: Path, outputs: list[Path]) -> None:
-    """Outputs that are folders, the new data themselves, or one another."""
+    """Outputs that are folders, the new data themselves or one another, and those that cannot be written."""
     for path in outputs:
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise StageError(f"{path}: cannot be written, {above} is no folder that you may write to; name another file")
         if path.is_dir():
             raise StageError(f"{path}: is a folder; name the file to write")
         if path.absolute() == new.absolute():
@@ -148,7 +151,8 @@ def _run_folders() -> list[Path]:
 def data_of(run: Path) -> Path:
     """The prepared data that a run was trained on: in its results folder."""
     name = read_records(run / "train.json", "prepare")["prepare"]["settings"]["name"]
-    data = run.parents[4] / "data" / name
+    above = run.parents
+    data = (above[4] if len(above) > 4 else run) / "data" / name
     if not (data / "card.json").is_file():
         raise StageError(
             f"{data}: not found; a run is used with the prepared data of its results folder: copy that folder whole, "
@@ -190,8 +194,10 @@ def choose_assigner(run: Path, wanted: str | None) -> str:
     return there[0] if len(there) == 1 else "argmax"
 
 
-def check_assigner(run: Path, name: str, trained: Mapping[str, Any]) -> None:
-    """Clusters that are no result, were made by other code, from another model, or by what cannot assign new rows."""
+def check_assigner(run: Path, name: str, trained: Mapping[str, Any], classes: bool) -> None:
+    """Clusters that are no result, were made by other code, from another model, or by what cannot assign new rows; or
+    that match no classes where these are asked for.
+    """
     path, stage = run / "clusters" / f"{name}.json", f"assign/{name}"
     records = read_records(path, "prepare", "train", "embed", stage)
     made = records[stage]
@@ -209,6 +215,8 @@ def check_assigner(run: Path, name: str, trained: Mapping[str, Any]) -> None:
             f"{run}: assigner {name!r}: new rows cannot be assigned: {reason}; choose another assigner, or ask for "
             "features alone (--features FILE without --out)"
         )
+    if classes and "unlabeled" in made["settings"]["protocol"]["score"]:
+        raise StageError(f"{run}: its scored rows have no labels, so clusters match no classes: leave out --classes")
 
 
 def _check_current(run: Path, stage: str, record: Mapping[str, Any], *roots: str) -> None:

@@ -7,7 +7,7 @@ where rows are files.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 from pipeline.data_set import are_vectors
 from pipeline.record import Record, run_stage, whole
 from preparation.decoding import decoded
-from preparation.described.columns import table_form
+from preparation.described.columns import LABEL_NAMES, table_form
 from preparation.described.found import in_words
 from preparation.folders import image_files, is_image
 from preparation.image_files import NOTES, check_image, read_image
-from preparation.number_files import reading_file, shaped, standardised, stored
+from preparation.number_files import reading_file, shaped, standardised, stored, weighted
 from preparation.prepared import DataError, Prepared, Raw, content, open_prepared, write_prepared
 from preparation.statistics import differences
 
@@ -106,40 +106,47 @@ def _images(new: Path, like: Prepared) -> tuple[Raw, list[str]]:
         return decoded(raw, shape), notes
     pixels = np.empty((len(paths), *shape), np.uint8)
     for row, path in enumerate(paths):
-        found = read_image(root / path, shape[2])
-        if found.shape != tuple(shape):
-            raise DataError(
-                f"{root / path}: {in_words(list(found.shape))} found, but the run was trained on arrays of "
-                f"{in_words(shape)}, and nothing says how it would have cut files; resize the files to "
-                f"{shape[0]} x {shape[1]}"
-            )
-        pixels[row] = found
+        pixels[row] = _pixels(root / path, shape)
     return raw._replace(images=pixels, root=None, notes={**raw.notes, "files": paths}), notes
+
+
+def _pixels(path: Path, shape: list[int]) -> np.ndarray:
+    """An image file as a row of a run that was trained on arrays uint8 [H, W, C]: of that shape, not brought to it."""
+    colours = read_image(path)
+    found = [*colours.shape[:2], 3]
+    if (colours == colours[:, :, :1]).all() and shape[2] == 1:
+        colours, found = colours[:, :, :1], [*colours.shape[:2], 1]
+    if found != list(shape):
+        wanted = in_words(shape) if shape[2] in (1, 3) else f"{shape[0]} x {shape[1]} in {shape[2]} channels"
+        raise DataError(
+            f"{path}: {in_words(found)} found, but the run was trained on arrays of {wanted}, and nothing says how it "
+            "would have cut or converted files; store such files, or give an array"
+        )
+    return colours
 
 
 def _numbers(new: Path, like: Prepared) -> tuple[Raw, list[str]]:
     """Rows of a file of numbers, scaled as the data set's own."""
     spec, shape = dict(like.card["record"]["settings"]), like.card["shape"]
     width, notes = int(np.prod(shape)), []
+    spec |= {"labels": False, "drop": []}
     with reading_file(new):
         if new.suffix == ".npz":
             with np.load(new, allow_pickle=False) as arrays:
                 notes += ["array y is not looked at"] if "y" in arrays.files else []
-            spec["labels"] = False
         elif new.suffix == ".npy":
             array = np.load(new, mmap_mode="r", allow_pickle=False)
-            columns = array.shape[1] if array.ndim == 2 else width
-            spec |= _form(new, spec, width, columns, None, False)
+            if array.ndim == 2:
+                spec["drop"] = _left_out(new, like, width, array.shape[1], None, False)
         else:
             delimiter, header, columns, counted = table_form(new)
             spec |= {"delimiter": delimiter, "header": header is not None}
-            spec |= _form(new, spec, width, columns, header, counted)
+            spec["drop"] = _left_out(new, like, width, columns, header, counted)
         table = stored(spec, new, "unlabeled")
-    if spec["labels"]:
-        notes.append(f"column {spec['label']!r} is taken for labels, which are not looked at")
-    if spec.get("drop") and new.suffix != ".npz":
+    if spec["drop"]:
         notes.append(f"left out: column {', '.join(map(repr, spec['drop']))}")
     x = _checked(new, table.values, shape)
+    x = weighted(x) if spec["source"] == "reuters" else x
     x = standardised(spec, shaped(spec, new, table._replace(values=x)))
     if x.dtype != np.uint8 and not are_vectors(shape) and len(x) and (x.min() < 0 or x.max() > 1 + 1e-4):
         raise DataError(
@@ -167,19 +174,17 @@ def _checked(new: Path, x: np.ndarray, shape: list[int]) -> np.ndarray:
     return x
 
 
-def _form(
-    new: Path, spec: dict[str, Any], width: int, columns: int, header: list[str] | None, counted: bool
-) -> dict[str, Any]:
-    """The keys that say which columns of a file are values: all of them, or those beside row numbers, or beside what
-    the data set's own file holds besides values (its label, columns to leave out).
+def _left_out(
+    new: Path, like: Prepared, width: int, columns: int, header: list[str] | None, counted: bool
+) -> list[int | str]:
+    """The columns of a file that are no values: none, or row numbers (`counted`: the first column is such), or what the
+    data set's own file holds besides values, its label and the columns that it leaves out.
     """
-    for form in _forms(spec, header, counted):
-        if columns - len(form["drop"]) - form["labels"] == width:
-            return form
-    own = [
-        *map(repr, spec.get("drop", ())),
-        *([f"label {spec.get('label', -1)!r}"] if spec.get("labels", True) else []),
-    ]
+    label, drop = _own_columns(like.card["record"]["settings"], header)
+    for out in _choices(label, drop, header, counted):
+        if columns - len(out) == width:
+            return out
+    own = [*map(repr, drop), *([f"label {label!r}"] if label is not None else [])]
     beside = f" (and beside them, as in the data set's own file, {', '.join(own)})" if own else ""
     raise DataError(
         f"{new}: {columns} columns found, the run was trained on rows of {width} numbers{beside}; leave out what is no "
@@ -187,23 +192,33 @@ def _form(
     )
 
 
-def _forms(spec: dict[str, Any], header: list[str] | None, counted: bool) -> Iterator[dict[str, Any]]:
-    label, drop = spec.get("label", -1), list(spec.get("drop", ()))
+def _own_columns(spec: Mapping[str, Any], header: list[str] | None) -> tuple[int | str | None, list[int | str]]:
+    """(label, columns left out) of the data set's own file; where that is no table, the column that is called label."""
+    files = spec["files"].values() if spec["source"] in ("csv", "vectors") else ()
+    if any(Path(name).suffix != ".npz" for name in files):
+        return spec.get("label", -1) if spec.get("labels", True) else None, list(spec.get("drop", ()))
+    return next((name for name in header or () if name.strip().lower() in LABEL_NAMES), None), []
+
+
+def _choices(
+    label: int | str | None, drop: list[int | str], header: list[str] | None, counted: bool
+) -> Iterator[list[int | str]]:
+    """Columns that may be left out, the likeliest first; names that the header lacks are not there to be left out."""
     known = header or ()
-    named = all(isinstance(name, int) or name in known for name in drop)
-    labelled = spec.get("labels", True) and (isinstance(label, int) or label in known)
-    yield {"labels": False, "drop": []}
+    named = [name for name in drop if isinstance(name, int) or name in known]
+    labels = [] if label is None or (isinstance(label, str) and label not in known) else [label]
+    yield []
     if counted:
-        yield {"labels": False, "drop": [0]}
-        if labelled and not drop:
-            yield {"labels": True, "label": label, "drop": [0]}
-    if named and labelled:
-        yield {"labels": True, "label": label, "drop": drop}
+        yield [0]
+        if not drop:
+            yield [0, *labels]
+    if named == drop:
+        yield [*drop, *labels]
     # Where a label is missing, numbers of columns may mean others than in the data set's own file; names do not.
-    if drop and (not spec.get("labels", True) or all(name in known for name in drop)):
-        yield {"labels": False, "drop": drop}
-    if labelled and isinstance(label, str):
-        yield {"labels": True, "label": label, "drop": []}
+    if label is None or all(isinstance(name, str) for name in named):
+        yield named
+    if labels and isinstance(label, str):
+        yield labels
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
             if stored.shape != () or not isinstance(stored.item(), dict) or not {"data", "label"} <= set(stored.item()):
                 raise DataError(f"{path}: a dictionary of `data` and `label` expected, as in DEC's reutersidf10k.npy")
             data, labels = np.asarray(stored.item()["data"]), stored.item()["label"]
-            return Table(data * np.sqrt(data.shape[1]), checked(labels, path))
+            return Table(weighted(data), checked(labels, path))
         from sklearn.datasets import fetch_rcv1
 
         try:
@@ -128,6 +128,11 @@ def reuters_10k(rcv1: Any, width: int, rows: int) -> tuple[np.ndarray, np.ndarra
     chosen = kept[:rows]
     x = normalize(rcv1.data[chosen][:, terms]).toarray() * np.sqrt(width)
     return x, member[chosen].argmax(1)
+
+
+def weighted(x: np.ndarray) -> np.ndarray:
+    """Rows [N, d] of tf-idf as DEC scales them, times sqrt(d)."""
+    return x * np.sqrt(x.shape[1])
 
 
 def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], Table], optional: bool = False) -> Raw:

@@ -12,7 +12,7 @@ from preparation.prepared import Prepared
 SAMPLE = 2000  # rows that are looked at, evenly spaced; of image files a tenth, which have to be decoded
 SHIFT = 0.5  # deviations by which a mean may differ, beyond CHANCE / sqrt(rows), which few rows may differ by
 CHANCE = 4.0
-RATIO = 1.5  # factor by which a deviation of pixels may differ, and the same for few rows
+RATIO = 1.5  # factor by which the deviation of all channels or columns may differ, and the same for few rows
 
 
 def differences(new: Prepared, like: Prepared) -> Iterator[str]:
@@ -34,11 +34,13 @@ def differences(new: Prepared, like: Prepared) -> Iterator[str]:
             f"{mean[worst]:.3g} with deviation {std[worst]:.3g} ({len(far)} of {len(std)} {what}s differ by more than "
             f"{SHIFT + allowed:.2g} deviations); are they of the same kind, scale and order?"
         )
-    ratio = found_std.mean() / max(float(std.mean()), 1e-12)
-    if not vectors and len(x) > 1 and not 1 / (RATIO + allowed) <= ratio <= RATIO + allowed:
+    found_spread, spread_there = (float(np.sqrt((values**2).mean())) for values in (found_std, std))
+    ratio = found_spread / max(spread_there, 1e-12)
+    if len(x) > 1 and not 1 / (RATIO + allowed) <= ratio <= RATIO + allowed:
         yield (
-            f"the new rows differ from the run's: pixels deviate by {found_std.mean():.3g}, those of the run by "
-            f"{std.mean():.3g} (more than a factor of {RATIO + allowed:.2g}); is their contrast or scale another?"
+            f"the new rows differ from the run's: {'columns' if vectors else 'pixels'} deviate by {found_spread:.3g}, "
+            f"those of the run by {spread_there:.3g} (more than a factor of {RATIO + allowed:.2g}); is their "
+            f"{'' if vectors else 'contrast or '}scale another?"
         )
 
 
