@@ -118,7 +118,9 @@ def check_places(new: Path, outputs: list[Path]) -> None:
     for path in outputs:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
-            raise StageError(f"{path}: cannot be written, {above} is no folder that you may write to; name another file")
+            raise StageError(
+                f"{path}: cannot be written, {above} is no folder that you may write to; name another file"
+            )
         if path.is_dir():
             raise StageError(f"{path}: is a folder; name the file to write")
         if path.absolute() == new.absolute():
