@@ -142,6 +142,10 @@ def _numbers(new: Path, like: Prepared) -> tuple[Raw, list[str]]:
             delimiter, header, columns, counted = table_form(new)
             spec |= {"delimiter": delimiter, "header": header is not None}
             spec["drop"] = _left_out(new, like, width, columns, header, counted)
+            if header and header[-1].isdigit():
+                notes.append(
+                    f"the first line ({', '.join(header[:3])}{', ...' * (columns > 3)}) is taken for numbers of columns"
+                )
         table = stored(spec, new, "unlabeled")
     if spec["drop"]:
         notes.append(f"left out: column {', '.join(map(repr, spec['drop']))}")
