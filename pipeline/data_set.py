@@ -103,7 +103,9 @@ def _check_cut(spec: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: test_share is for sources {', '.join(CUT)} without `official`; leave the key out")
     for split in ("train", "test"):
         if split not in spec["splits"]:
-            raise ConfigError(f"{where}: test_share cuts splits train and test; `splits` has no {split!r}: give its rows")
+            raise ConfigError(
+                f"{where}: test_share cuts splits train and test; `splits` has no {split!r}: give its rows"
+            )
     for key in ("files", "split_folders"):
         if "test" in spec.get(key, {}):
             raise ConfigError(

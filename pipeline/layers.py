@@ -40,9 +40,7 @@ def layers(name: str, dataset: str, overrides: Mapping[str, Mapping[str, Any]] |
     if variant:
         variants = recipe.get("variants") or {}
         if variant not in variants:
-            raise ConfigError(
-                f"{catalogue.short(path)}: unknown variant {variant!r}; {suggestion(variant, variants)}"
-            )
+            raise ConfigError(f"{catalogue.short(path)}: unknown variant {variant!r}; {suggestion(variant, variants)}")
         _refuse_unserved(f"{stem}-{variant}", variants[variant], family, dataset)
         stack += _parts([(path, ("variants", variant), variants[variant])], family, dataset)
     for key in dict.fromkeys(("*", stem, name)):

@@ -35,7 +35,10 @@ def cut(raw: Raw, spec: Mapping[str, Any]) -> Raw:
             parts[split], start = np.arange(start, start + size), start + size
     parts = {split: parts[split] for split in spec["splits"] if split in parts}
     order = np.concatenate(list(parts.values()))
-    notes = {**raw.notes, "split": f"test: SHA-256 of the {'path' if raw.root else 'row number'} below share {spec['test_share']}"}
+    notes = {
+        **raw.notes,
+        "split": f"test: SHA-256 of the {'path' if raw.root else 'row number'} below share {spec['test_share']}",
+    }
     if raw.root is None:
         notes["source_rows"] = order.tolist()
     sizes = {split: len(part) for split, part in parts.items()}

@@ -71,12 +71,16 @@ def column(path: Path, wanted: int | str, header: Sequence[str] | None, width: i
     """Number from 0 of a column that is named by its number or by what the header says."""
     if isinstance(wanted, str):
         if header is None:
-            raise DataError(f"{path}: no header, so no column {wanted!r}; give its number from 0, or set `header: true`")
+            raise DataError(
+                f"{path}: no header, so no column {wanted!r}; give its number from 0, or set `header: true`"
+            )
         if wanted not in header:
             raise DataError(f"{path}: no column {wanted!r}; {suggestion(wanted, header)}")
         wanted = list(header).index(wanted)
     if not -width <= wanted < width:
-        raise DataError(f"{path}: no column {wanted}, the lines have {width} values; count from 0, or from -1 backwards")
+        raise DataError(
+            f"{path}: no column {wanted}, the lines have {width} values; count from 0, or from -1 backwards"
+        )
     return wanted % width
 
 

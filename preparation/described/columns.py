@@ -83,9 +83,12 @@ def _header(rows: Sequence[Row]) -> list[str] | None:
     cells = rows[0][1]
     numbers = [cell for cell in cells if _is_number(cell)]
     counted = [[str(number) for number in range(first, first + len(numbers))] for first in (0, 1)]
-    named = len(numbers) >= 2 and numbers in counted and len(rows) > 1 and numbers != [
-        cell for cell in rows[1][1] if _is_number(cell)
-    ]
+    named = (
+        len(numbers) >= 2
+        and numbers in counted
+        and len(rows) > 1
+        and numbers != [cell for cell in rows[1][1] if _is_number(cell)]
+    )
     return cells if not numbers or named else None
 
 
@@ -97,7 +100,9 @@ def _counts_rows(body: Sequence[Row], at: int, header: Sequence[str] | None) -> 
     return all(cells[at] == str(number) for number, (_, cells) in enumerate(body, int(first)))
 
 
-def _label(path: Path, body: Sequence[Row], among: Sequence[int], header: Sequence[str] | None) -> tuple[int | None, str]:
+def _label(
+    path: Path, body: Sequence[Row], among: Sequence[int], header: Sequence[str] | None
+) -> tuple[int | None, str]:
     """(the column of the label or None, why). DataError where it is open which one it is."""
     if header is not None:
         called = [at for at in among if header[at].strip().lower() in LABEL_NAMES and _may_be_label(body, at)]

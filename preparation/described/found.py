@@ -92,7 +92,10 @@ def _sparse(raw: Raw, names: list[str]) -> Iterable[tuple[str, str]]:
         here, start = raw.labels[start : start + size], start + size
         lacking = [name for number, name in enumerate(names) if split != "unlabeled" and not (here == number).any()]
         if lacking:
-            yield "warning", f"split {split} has no row of {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}"
+            yield (
+                "warning",
+                f"split {split} has no row of {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}",
+            )
 
 
 def in_words(shape: Mapping[int, int] | list[int]) -> str:

@@ -39,7 +39,9 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
         found.decide("split_folders", how.folders, "below that folder")
     if how.cut:
         found.decide("test_share", wishes.test_share, "cut by a hash of each file's path: files added move no other")
-    raw = read({**found.spec, "splits": _wanted(how), "classes": _classes(folder, how), "shape": [1, 1, 3]}, found.root, False)
+    raw = read(
+        {**found.spec, "splits": _wanted(how), "classes": _classes(folder, how), "shape": [1, 1, 3]}, found.root, False
+    )
     root = Path(str(raw.root))
     _refuse_odd_names(raw.images)
     sample = [root / str(raw.images[row]) for row in spread(len(raw.images), LOOKED_AT)]
@@ -54,7 +56,9 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
     rows = spread(first, SAMPLED)
     pixels = np.stack([fitted(root / str(raw.images[row]), shape) for row in rows])
     statistics(found, pixels, first)
-    found.lines.append(("images", f"{why}; prepared as {in_words(shape)}{'' if 'decode' in found.spec else ', files stay files'}"))
+    found.lines.append(
+        ("images", f"{why}; prepared as {in_words(shape)}{'' if 'decode' in found.spec else ', files stay files'}")
+    )
     return found
 
 
@@ -121,7 +125,11 @@ def choose_family(found: Found) -> None:
             f"images of {height} x {width} pixels found, {LEAST} x {LEAST} or more expected; store such rows as vectors [N, d]"
         )
     family = next((name for side, name in FAMILIES[channels] if max(height, width) <= side), LARGE)
-    found.decide("family", family, f"{in_words(found.spec['shape'])}: network, views and optimiser of config/families/{family}.yaml")
+    found.decide(
+        "family",
+        family,
+        f"{in_words(found.spec['shape'])}: network, views and optimiser of config/families/{family}.yaml",
+    )
 
 
 def statistics(found: Found, pixels: np.ndarray, rows: int) -> None:

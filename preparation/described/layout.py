@@ -70,13 +70,17 @@ def _splits(folder: Path, names: list[str]) -> dict[str, str]:
 def _of_splits(folder: Path, splits: dict[str, str]) -> Layout:
     """Of folders that have the names of splits: those with folders of classes are labelled."""
     labelled = {split: name for split, name in splits.items() if split != "unlabeled" and _has_classes(folder / name)}
-    others = [name for split, name in splits.items() if split not in labelled and next(image_files(folder / name), None)]
+    others = [
+        name for split, name in splits.items() if split not in labelled and next(image_files(folder / name), None)
+    ]
     if not labelled:
         return Layout({"unlabeled": "."}, False, f"no labels: no folders of classes in {', '.join(splits.values())}")
     if len(others) > 1:
         raise DataError(f"{folder}: {' and '.join(others)} both hold images without classes; move them into unlabeled")
     if "train" not in labelled and len(labelled) > 1:
-        raise DataError(f"{folder}: splits {', '.join(labelled)}, but no folders of classes in train; name one of them train")
+        raise DataError(
+            f"{folder}: splits {', '.join(labelled)}, but no folders of classes in train; name one of them train"
+        )
     if len(labelled) == 1:
         folders = {"train": next(iter(labelled.values()))}
     elif "test" not in labelled:

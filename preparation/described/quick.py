@@ -46,7 +46,13 @@ def shortened(trainings: Mapping[str, Training], epochs: int) -> dict[str, int]:
 
 
 def size(
-    trainings: Mapping[str, Training], speed: float, workers: int, minutes: float, total: int, fewest: int, cut_rows: bool
+    trainings: Mapping[str, Training],
+    speed: float,
+    workers: int,
+    minutes: float,
+    total: int,
+    fewest: int,
+    cut_rows: bool,
 ) -> Size | None:
     """Epochs with all rows where at least FEWEST_EPOCHS (or the recipes' own) fit into the time; else, with `cut_rows`,
     so many rows of `total` (at least `fewest`) that these do; else None.
