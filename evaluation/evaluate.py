@@ -79,7 +79,8 @@ def main() -> None:
         result = stored["result"]
         index[evaluation.key] = evaluation.record.facts["fingerprint"]
         failed += [evaluation.key] if result["status"] == "failed" else []
-        shown = ", ".join(f"{name} {result[name]}" for name in ("status", "ACC", "NMI", "ARI") if name in result)
+        said = ("status", "ACC", "NMI", "ARI", "occupied_clusters")
+        shown = ", ".join(f"{name} {result[name]}" for name in said if name in result)
         print(f"{evaluation.key}: {shown}{kept}")
     write_json(arguments.out, {"evaluations": index})
     if failed:
@@ -115,7 +116,7 @@ def _scores(
 
 
 def _score(path: Path, assigned: Mapping[str, Any], data: Prepared) -> dict[str, Any]:
-    """Metrics of the scored rows (without labels, of the sizes of their clusters), and under `seen` of the rows the model
+    """Metrics of the scored rows (without labels, the sizes of their clusters), and under `seen` of the rows the model
     was fitted on, where the protocol has them.
     """
     if assigned["status"] != "ok":

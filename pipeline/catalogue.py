@@ -63,16 +63,20 @@ def places(part: str) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for place in (CONFIG / part, OWN / part):
-        if part.endswith(".yaml"):
-            here = dict.fromkeys(read_yaml(place) if place.is_file() else (), place)
-        else:
-            here = {path.stem: path for path in sorted(place.glob("*.yaml"))}
+        here = _names_in(place, place.stat().st_mtime_ns) if place.exists() else {}
         if twice := sorted(set(found) & set(here)):
             raise ConfigError(
                 f"{short(here[twice[0]])}: {twice[0]!r} stands in {short(found[twice[0]])} already; rename your own"
             )
         found |= here
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _names_in(place: Path, _mtime: int) -> dict[str, Path]:
+    if place.suffix == ".yaml":
+        return dict.fromkeys(read_yaml(place), place)
+    return {path.stem: path for path in sorted(place.glob("*.yaml"))}
 
 
 def _checked(kind: str, found: dict[str, Any], where: str) -> dict[str, Any]:

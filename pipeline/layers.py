@@ -78,8 +78,8 @@ def _refuse_without_settings(stem: str, files: list[tuple[Path, dict[str, Any]]]
         known = sorted(key.partition(" ")[2] for key, value in listed.items() if value is not None)
         raise ConfigError(
             f"recipe {stem!r} has no settings for data set {dataset!r} (family {family!r}), only for "
-            f"{', '.join(known) or 'none'}; write them under `families: {family}:` in {catalogue.short(files[-1][0])}, or "
-            "leave the data set out"
+            f"{', '.join(known) or 'none'}; write them under `families: {family}:` in "
+            f"{catalogue.short(files[-1][0])}, or leave the data set out"
         )
 
 

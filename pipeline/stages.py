@@ -25,26 +25,26 @@ class Stage:
     fingerprint: str
 
 
-def _stage(
-    kind: str, roots: tuple[str, ...], settings: dict[str, Any], inputs: Mapping[str, str], seed: int | None
-) -> Stage:
-    """`roots`: modules whose code, with all they import, counts; what is loaded by name at run time is among them."""
-    code = code_version(*roots)
-    return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
-
-
 class Stages:
     """The stages of a suite's runs. `sources` knows the files outside the project; without, none counts."""
 
     def __init__(self, runs: Runs, sources: Sources | None = None):
         self.runs, self.sources = runs, sources
+        self._code = functools.cache(code_version)  # one plan sees one state of the code
+
+    def _stage(
+        self, kind: str, roots: tuple[str, ...], settings: dict[str, Any], inputs: Mapping[str, str], seed: int | None
+    ) -> Stage:
+        """`roots`: modules whose code, with all they import, counts, those that are loaded by name among them."""
+        code = self._code(*roots)
+        return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def prepare(self, dataset: str) -> Stage:
         """Official files -> prepared data set, whichever runs use it."""
         settings = {"name": dataset, **catalogue.entry("data set", dataset)}
         files = self.sources.of_dataset(dataset) if self.sources else None
-        return _stage("prepare", ("preparation.prepare",), settings, {"sources": files} if files else {}, None)
+        return self._stage("prepare", ("preparation.prepare",), settings, {"sources": files} if files else {}, None)
 
     @functools.cache  # noqa: B019
     def train(self, run: Run) -> Stage:
@@ -59,19 +59,19 @@ class Stages:
             inputs |= self.sources.of_recipe(recipe)
         protocol = catalogue.entry("protocol", run.protocol)
         settings = {"recipe": recipe, "protocol": recipes.splits_read(recipe, run.protocol, protocol)}
-        return _stage("train", ("training.train", f"methods.{recipe['method']}"), settings, inputs, run.seed)
+        return self._stage("train", ("training.train", f"methods.{recipe['method']}"), settings, inputs, run.seed)
 
     @functools.cache  # noqa: B019
     def embed(self, run: Run) -> Stage:
         """Model -> features."""
         roots = ("training.embed", f"methods.{self.runs.recipe(run)['method']}")
-        return _stage("embed", roots, {}, {"model": self.train(run).fingerprint}, None)
+        return self._stage("embed", roots, {}, {"model": self.train(run).fingerprint}, None)
 
     @functools.cache  # noqa: B019
     def mine(self, run: Run, neighbours: Neighbours) -> Stage:
         """Features -> neighbours."""
         settings = {"array": neighbours.array, "count": neighbours.count, "splits": list(neighbours.splits)}
-        return _stage("mine", ("training.mine",), settings, {"features": self.embed(run).fingerprint}, None)
+        return self._stage("mine", ("training.mine",), settings, {"features": self.embed(run).fingerprint}, None)
 
     @functools.cache  # noqa: B019
     def assign(self, run: Run, assigner: str) -> Stage:
@@ -80,7 +80,7 @@ class Stages:
         splits = {"name": run.protocol} | {key: protocol[key] for key in ("fit", "score", "seen") if key in protocol}
         settings = {"assigner": {"name": assigner, **entry}, "protocol": splits}
         roots = ("evaluation.assign", f"evaluation.assigners.{entry['algorithm']}")
-        return _stage("assign", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)
+        return self._stage("assign", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)
 
     @functools.cache  # noqa: B019
     def score(self, run: Run, assigner: str) -> Stage:
@@ -88,7 +88,8 @@ class Stages:
         protocol = catalogue.entry("protocol", run.protocol)
         splits = {"name": run.protocol} | {key: protocol[key] for key in ("score", "seen") if key in protocol}
         roots = ("evaluation.evaluate", *wings.wing_modules("metric"))
-        return _stage("score", roots, {"protocol": splits}, {"clusters": self.assign(run, assigner).fingerprint}, None)
+        inputs = {"clusters": self.assign(run, assigner).fingerprint}
+        return self._stage("score", roots, {"protocol": splits}, inputs, None)
 
     @functools.cache  # noqa: B019
     def probe(self, run: Run, probe: str) -> Stage:
@@ -97,7 +98,7 @@ class Stages:
         splits = {"name": run.protocol, "score": protocol["score"], "probe": protocol["probe"]}
         roots = ("evaluation.evaluate", f"evaluation.probes.{entry['algorithm']}")
         settings = {"probe": {"name": probe, **entry}, "protocol": splits}
-        return _stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)
+        return self._stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)
 
     def expected(self, run: Run, row: Mapping[str, Any]) -> dict[str, Stage]:
         """The stages behind a table's row, by the names of their records, in order."""

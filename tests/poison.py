@@ -16,8 +16,9 @@ from preparation.prepared import Prepared, open_prepared, write_prepared
 # The training rows do not come first: row n of a split is not row n of the data set.
 PLAIN = {"test": 30, "train": 40}
 UNLABELLED = {"test": 30, "train": 40, "unlabeled": 20}
-SPLITS = {"holdout": {"holdout": 30, "fit": 40}, "unlabeled": UNLABELLED, "all": UNLABELLED}
+SPLITS = {"holdout": {"holdout": 30, "fit": 40}} | dict.fromkeys(("unlabeled", "all", "clusters"), UNLABELLED)
 PROTOCOLS = ["split", "full", "all", "train", "training", "unlabeled", "holdout"]
+WITHOUT_LABELS = ["clusters"]  # protocols that score rows without labels
 CLASSES = 3
 
 

@@ -8,11 +8,13 @@ import pytest
 
 import evaluation.assign
 import evaluation.evaluate
+from evaluation.probe import ProbeError
 from evaluation.probes import low_shot_svm
 from pipeline import catalogue
-from pipeline.record import hashes
+from pipeline.record import StageError, hashes
 from preparation.prepared import open_prepared
 from tests import poison
+from tests.evaluation.samples import probe
 
 QUICK = {"kmeans": {"n_init": 3}, "sinkhorn": {"n_init": 3, "iterations": 20}, "gmm": {}, "kmeans_components": {}}
 EPOCHS = {"epochs": 5, "batch_size": 16}
@@ -103,7 +105,7 @@ def noisy(features, rows, value=None):
 # ---- assign: fitted on `fit`, predicts `score` (and `seen`)
 
 
-@pytest.mark.parametrize("protocol", poison.PROTOCOLS)
+@pytest.mark.parametrize("protocol", [*poison.PROTOCOLS, *poison.WITHOUT_LABELS])
 def test_an_assigner_is_fitted_on_its_rows_and_predicts_the_scored_ones(protocol, stages, tmp_path):
     folder = poison.of_protocol(tmp_path, protocol)
     data, splits = open_prepared(folder), catalogue.entry("protocol", protocol)
@@ -257,3 +259,14 @@ def test_what_is_reported_is_the_chosen_epoch(parts, stages):
     short = long | {"epochs": found["epoch"]}
     again = stages.probe(folder, features, protocols["ab"], {"linear_mixem": short})["linear_mixem"]
     assert {**again, "epochs": 40} == found
+
+
+def test_rows_without_labels_are_not_probed(stages, tmp_path):
+    """By hand; the pipeline refuses it before any job."""
+    folder = poison.of_protocol(tmp_path, "clusters")
+    with pytest.raises(StageError, match="protocol 'clusters' has no splits for probes: leave them out"):
+        stages.probe(folder, features_of(open_prepared(folder)), "clusters")
+    views = {"z": np.eye(4), "view1_z": np.eye(4), "view2_z": np.eye(4)}
+    with pytest.raises(ProbeError, match="1 scored rows have no label: no pair is of the same class for sure"):
+        probe("similarity", views, np.array([0, 0, 1, -1]))
+    assert probe("similarity", views, np.array([0, 0, 1, -1]), scored=[0, 1, 2])["same_class"] == 0

@@ -34,7 +34,7 @@ def test_own_entries_of_files_of_many_names(own):
 
 
 def test_own_recipes_extend_those_of_the_project(own):
-    write(own / "recipes" / "mine.yaml", {"extends": "simclr", "batch_size": 17})
+    write(own / "recipes" / "mine.yaml", {"extends": "simclr", "families": {}, "batch_size": 17})
     assert recipes.resolve("mine", "digits")["batch_size"] == 17
     assert "mine" in recipes.names()
 
@@ -43,7 +43,7 @@ def test_own_recipes_extend_those_of_the_project(own):
 def test_a_name_in_both_is_refused(own, part, content):
     write(own / part, content)
     kind = "data set" if "datasets" in part else "assigner"
-    with pytest.raises(ConfigError, match="stands in config/.* already; rename your own"):
+    with pytest.raises(ConfigError, match=r"stands in config/.* already; rename your own"):
         catalogue.names(kind)
 
 

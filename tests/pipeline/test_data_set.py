@@ -24,6 +24,7 @@ def test_own_data_that_hang_together_pass(spec):
     assert catalogue.entry_or_json("data set", json.dumps({"name": "own", **spec})) == ("own", spec)
 
 
+UNLABELLED = OWN | {"files": {"unlabeled": "x.npz"}, "splits": {"unlabeled": 400}, "labels": False}
 ONE = {"mean": [0], "std": [1]}
 
 
@@ -52,6 +53,8 @@ ONE = {"mean": [0], "std": [1]}
             PHOTOGRAPHS | {"shape": [8, 8, 2], "normalisation": {"mean": [0, 0], "std": [1, 1]}},
             r"shape \[8, 8, 2\]: image files are read with 3 channels \(RGB\) or 1 \(grey\)",
         ),
+        (OWN | {"labels": False}, "labels: false is for files of split 'unlabeled' .*; found splits train, test"),
+        (UNLABELLED | {"source": "jf"}, "labels: false is for .* sources csv, vectors, folder; found .* source jf"),
     ],
 )
 def test_what_does_not_hang_together_is_refused(spec, message):

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from report.layouts import to_csv, to_markdown, to_tex
 from report.results import Problem, command_to_mend
 from report.tables import build
 from tests.conftest import ROOT
-from tests.report.folders import plan, probed, read, reported, row, run
+from tests.report.folders import ACC, plan, probed, read, reported, row, run, store
 
 
 def test_mean_sample_std_and_n(tmp_path):
@@ -99,6 +100,26 @@ def test_one_class_only_is_said(tmp_path):
     """An accuracy of 100 of clusters that had nothing to tell apart."""
     of_one = run(tmp_path / "a", 0, 1.0, degenerate=True, classes_present=1, occupied_clusters=1)
     assert "Data seed 0: degenerate, one class only" in read(build(plan([row("mine", [of_one])])))[0]["notes"]
+
+
+def test_rows_without_labels_have_empty_cells_and_a_note(tmp_path):
+    """Neither zero nor an error, and beside labelled data the others keep their numbers."""
+    metrics = {"ACC": ACC, "largest_share": ACC | {"title": "largest share"}}
+    entries = [run(tmp_path / str(seed), seed, 0.5, largest_share=0.25) for seed in (0, 1)]
+    for entry, (collapsed, entropy) in zip(entries, ((False, 1.5), (True, 0.693)), strict=True):
+        path = Path(entry["folder"], "metrics/clustering/kmeans.json")
+        stored = json.loads(path.read_text())
+        result = {"status": "ok", "classes_present": 0, "occupied_clusters": 9, "largest_share": 0.25, "n": 60}
+        result |= {"degenerate": collapsed, "size_entropy": entropy}
+        store(path.parents[2], "clustering/kmeans", result, stored["records"])
+    other = run(tmp_path / "other", 0, 0.7) | {"dataset": "e"}
+    found = read(build(plan([row("mine", [*entries, other])], metrics=metrics, datasets={"d": "Data", "e": "Else"})))[0]
+    assert [found["Data largest_share"], found["Data largest_share n"]] == ["25.0", "2"]
+    assert "Data ACC" not in found
+    assert [found["Else ACC"], found["Else ACC n"]] == ["70.0", "1"]
+    assert found["notes"] == (
+        "Data seeds 0, 1: no labels; Data seed 1: degenerate, sizes as uneven as of 2.0 equal clusters"
+    )
 
 
 def test_what_became_of_the_training_is_marked(tmp_path):

@@ -40,7 +40,7 @@ def same(one, other):
     return all(torch.equal(value, other.weights[name]) for name, value in one.weights.items())
 
 
-@pytest.mark.parametrize("protocol", poison.PROTOCOLS)
+@pytest.mark.parametrize("protocol", [*poison.PROTOCOLS, *poison.WITHOUT_LABELS])
 def test_images_of_the_training_splits_train_and_no_label_does(protocol, train, tmp_path):
     folder = poison.of_protocol(tmp_path, protocol)
     data, every = open_prepared(folder), catalogue.entry("protocol", protocol)

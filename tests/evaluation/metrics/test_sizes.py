@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evaluation.confusion import contingency
 from evaluation.metrics.accuracy import accuracy
-from evaluation.metrics.sizes import degenerate, sizes
+from evaluation.metrics.sizes import degenerate, sizes, sizes_alone
 
 IMBALANCED = [[601, 399], [90, 5, 5], [910, *[10] * 9], [99, 1], [10] * 10]
 COUNTS = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=1, max_size=5)
@@ -90,3 +90,20 @@ def test_counts_are_those_of_the_contingency():
     labels, clusters = np.array([0, 0, 4, 4]), np.array([7, 7, 7, 2])
     assert degenerate(contingency(labels, clusters)) == sizes(labels, clusters)["degenerate"]
     assert sizes(labels, clusters)["classes_present"] == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "collapsed"),
+    [([60], 1, False), ([60], 2, True), ([59, 1], 2, True), ([40, 20], 2, False), ([12] * 5, 10, False),
+     ([15] * 4, 10, True), ([51, *[1] * 9], 10, True), ([6] * 10, 10, False)],
+)  # fmt: skip
+def test_without_labels_the_clusters_asked_for_stand_in_for_the_classes(rows, asked, collapsed):
+    found = sizes_alone(np.random.default_rng(0).permutation(rows_of(rows)) * 3, asked)
+    assert found["degenerate"] == collapsed
+    assert (found["occupied_clusters"], found["classes_present"], found["n"]) == (len(rows), 0, sum(rows))
+    assert found["largest_share"] == max(rows) / sum(rows)
+    labelled = sizes(np.arange(sum(rows)) % asked, rows_of(rows))
+    assert set(found) == set(labelled)
+    assert {key: found[key] for key in ("largest_share", "size_entropy", "n")} == {
+        key: labelled[key] for key in ("largest_share", "size_entropy", "n")
+    }
