@@ -192,7 +192,7 @@ def _decide_shape(found: Found, path: Path, x: np.ndarray, wishes: Wishes) -> No
 def _may_be_pixels(x: np.ndarray) -> str:
     side = round(x.shape[1] ** 0.5)
     square = side * side == x.shape[1] and side >= 8 and x.dtype.kind in "iu"
-    return f" (if they are pixels: --size {side})" if square and 0 <= x.min() and DARK < x.max() <= 255 else ""
+    return f" (if they are pixels: --size {side})" if square and x.min() >= 0 and DARK < x.max() <= 255 else ""
 
 
 def _decide_scale(found: Found, path: Path, x: np.ndarray) -> None:

@@ -37,6 +37,7 @@ class Found:
     """
 
     root: Path
+    paths: np.ndarray | None = None  # of image files that stay files
     spec: dict[str, Any] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)

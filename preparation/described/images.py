@@ -11,7 +11,7 @@ from preparation.described.found import Found, Wishes, count_rows, in_words
 from preparation.described.layout import Layout
 from preparation.folders import class_folders, is_image
 from preparation.image_files import read_image
-from preparation.prepared import DataError, Raw
+from preparation.prepared import DataError
 from preparation.readers import read
 
 # Sides that image files of several sizes are brought to: of CIFAR, Tiny ImageNet, STL10. The recipes have no settings
@@ -49,6 +49,8 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
     kept = len(raw.images) * int(np.prod(shape))
     if kept <= IN_MEMORY:
         found.decide("decode", True, f"{kept / 1e6:,.0f} MB as bytes: decoded and resized once, when they are prepared")
+    else:
+        found.paths = raw.images
     count_rows(found, raw, wishes)
     found.decide("shape", shape, why)
     choose_family(found)
