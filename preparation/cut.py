@@ -26,8 +26,8 @@ def cut(raw: Raw, spec: Mapping[str, Any]) -> Raw:
     for split, part in parts.items():
         if not len(part):
             raise DataError(
-                f"{raw.source}: a test share of {spec['test_share']} leaves no row of {rows} to split {split!r}; add rows, "
-                "or change test_share in the data set's file"
+                f"{raw.source}: a test share of {spec['test_share']} leaves no row of {rows} to split {split!r}; add "
+                "rows, or change test_share in the data set's file"
             )
     start = rows
     for split, size in raw.splits.items():  # the splits with files of their own follow

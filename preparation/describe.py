@@ -1,6 +1,6 @@
 """Own data in one command: looks at a folder or file, writes its data set, a suite of methods, and a quick one.
 
-./run python -m preparation.describe ~/birds                     # image files: {class}/*, {split}/{class}/*, or no classes
+./run python -m preparation.describe ~/birds                     # images: {class}/*, {split}/{class}/*, or no classes
 ./run python -m preparation.describe birds.npz --name my_birds   # x [N, H, W], [N, H, W, C] or [N, d], and y [N]
 ./run python -m preparation.describe flowers.csv --label species # a table of numbers with labels
 ./run python -m preparation.describe ~/photos --no-labels --clusters 10
@@ -137,8 +137,8 @@ def look(place: Path, wishes: Wishes, title: str) -> Found:
         return look_at_images(place, how, wishes, title)
     held = sorted(path.name for path in place.iterdir())
     raise DataError(
-        f"{place}: no images (jpg, png, bmp, webp, tif, ppm, pgm) and no files train{ENDINGS[0]}, train{ENDINGS[2]} below it, "
-        f"{'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or file that holds the data"
+        f"{place}: no images (jpg, png, bmp, webp, tif, ppm, pgm) and no files train{ENDINGS[0]}, train{ENDINGS[2]} below "
+        f"it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or file that holds the data"
     )
 
 
@@ -158,8 +158,8 @@ def screen(name: str, found: Found, files: Written) -> list[str]:
     lines = [f"{what:<{width}}  {words}" for what, words in (*found.lines, *files.lines)]
     written = ", ".join(files.texts)
     return [
-        f"{name}:", *(f"  {line}" for line in lines), f"written below {catalogue.short(catalogue.OWN)}: {written}", "next:",
-        *(f"  {command}" for command in commands(name)),
+        f"{name}:", *(f"  {line}" for line in lines), f"written below {catalogue.short(catalogue.OWN)}: {written}",
+        "next:",        *(f"  {command}" for command in commands(name)),
     ]  # fmt: skip
 
 

@@ -128,8 +128,8 @@ def _decide_files(found: Found, files: Mapping[str, Path], labelled: bool, wishe
     if not labelled:
         if len(files) > 1:
             raise DataError(
-                f"{found.root}: {len(files)} files without labels ({', '.join(path.name for path in files.values())}); put "
-                "the rows into one file"
+                f"{found.root}: {len(files)} files without labels ({', '.join(path.name for path in files.values())}); "
+                "put the rows into one file"
             )
         found.decide("labels", False, "no row has a label")
         found.decide("files", {"unlabeled": next(iter(files.values())).name}, "below the suite's data_root")
@@ -253,7 +253,7 @@ def _read(found: Found) -> Raw:
     if raw.images.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(raw.images).all((1, 2, 3)))).size:
         row = raw.notes.get("source_rows", range(len(raw.images)))[bad[0]]
         raise DataError(
-            f"{raw.source}: NaN or infinity in {len(bad)} rows, first in row {row} (counted from 0); fill in or leave out "
-            "what is missing"
+            f"{raw.source}: NaN or infinity in {len(bad)} rows, first in row {row} (counted from 0); fill in or leave "
+            "out what is missing"
         )
     return raw
