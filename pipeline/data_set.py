@@ -76,7 +76,7 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
     for key, values in spec.get("standardise", {}).items():
         if not are_vectors(shape) or len(values) != shape[1]:
             raise ConfigError(
-                f"{where}: standardise.{key}: {len(values)} values for shape {shape}; for vectors alone, a value a column"
+                f"{where}: standardise.{key}: {len(values)} values for shape {shape}; for vectors, a value a column"
             )
     if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
         raise ConfigError(

@@ -137,8 +137,9 @@ def look(place: Path, wishes: Wishes, title: str) -> Found:
         return look_at_images(place, how, wishes, title)
     held = sorted(path.name for path in place.iterdir())
     raise DataError(
-        f"{place}: no images (jpg, png, bmp, webp, tif, ppm, pgm) and no files train{ENDINGS[0]}, train{ENDINGS[2]} below "
-        f"it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or file that holds the data"
+        f"{place}: no images (jpg, png, bmp, webp, tif, ppm, pgm) below it, nor files train{ENDINGS[0]} or "
+        f"train{ENDINGS[2]} in it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or file "
+        "that holds the data"
     )
 
 
