@@ -138,8 +138,8 @@ def look(place: Path, wishes: Wishes, title: str) -> Found:
     held = sorted(path.name for path in place.iterdir())
     raise DataError(
         f"{place}: no images (jpg, png, bmp, webp, tif, ppm, pgm) below it, nor files train{ENDINGS[0]} or "
-        f"train{ENDINGS[2]} in it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or file "
-        "that holds the data"
+        f"train{ENDINGS[2]} in it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or "
+        "file that holds the data"
     )
 
 

@@ -34,8 +34,8 @@ def read_table(
     """The table of a file; `separator` None: blanks. The first `skip` lines hold no rows; a lone `end` closes the file.
 
     `label`, `drop`: the column of the label and those that are left out, by number from 0 (-1: the last) or, where
-    there is a first line that is skipped, by the name in it; `label` None: no column holds labels, all are -1. DataError
-    names the line that is not as the first one, or holds no numbers.
+    there is a first line that is skipped, by the name in it; `label` None: no column holds labels, all are -1.
+    DataError names the line that is not as the first one, or holds no numbers.
     """
     rows = read_rows(path, separator)
     header = rows[skip - 1][1] if 0 < skip <= len(rows) else None

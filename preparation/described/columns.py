@@ -36,7 +36,8 @@ def columns_of(path: Path, wishes: Wishes) -> Columns:
     for line, cells in rows:
         if len(cells) != width:
             raise DataError(
-                f"{path}: line {line} has {len(cells)} values, line {rows[0][0]} has {width}; all lines must be equally long"
+                f"{path}: line {line} has {len(cells)} values, line {rows[0][0]} has {width}; all lines must "
+                "be equally long"
             )
     drop = [column(path, wanted, header, width) for wanted in wishes.drop]
     counters = [at for at in range(width) if at not in drop and _counts_rows(body, at, header)]
@@ -72,8 +73,8 @@ def _separated(path: Path) -> tuple[str, list[Row]]:
     if len(read[best][0][1]) < 2:
         line = read[best][0][1][0][:40]
         raise DataError(
-            f"{path}: line {read[best][0][0]} ({line!r}) holds one value; a table of two or more columns between commas, "
-            "semicolons or tabs expected"
+            f"{path}: line {read[best][0][0]} ({line!r}) holds one value; a table of two or more columns between "
+            "commas, semicolons or tabs expected"
         )
     return best, read[best]
 
@@ -120,8 +121,8 @@ def _label(
     if whole == [among[-1]] and 2 <= _distinct(body, among[-1]) <= min(MOST_CLASSES, max(2, len(body) // 5)):
         return among[-1], "the last column, the one of whole numbers"
     raise DataError(
-        f"{path}: no column is surely the label: none holds text or is called label, class or target; say --label COLUMN "
-        f"({'its name or ' if header else ''}its number from 0, -1 for the last), or --no-labels --clusters K"
+        f"{path}: no column is surely the label: none holds text or is called label, class or target; say --label "
+        f"COLUMN ({'its name or ' if header else ''}its number from 0, -1 for the last), or --no-labels --clusters K"
     )
 
 

@@ -53,8 +53,8 @@ def count_rows(found: Found, raw: Raw, wishes: Wishes) -> None:
     labelled = [split for split in raw.splits if split != "unlabeled"]
     if labelled and len(names) < 2:
         raise DataError(
-            f"{raw.source}: one class only ({', '.join(names)}), two or more expected; with --no-labels --clusters K its "
-            "rows are clustered without labels"
+            f"{raw.source}: one class only ({', '.join(names)}), two or more expected; with --no-labels --clusters K "
+            "its rows are clustered without labels"
         )
     if labelled and wishes.clusters not in (None, len(names)):
         raise DataError(

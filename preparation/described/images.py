@@ -124,7 +124,8 @@ def choose_family(found: Found) -> None:
     height, width, channels = found.spec["shape"]
     if min(height, width) < LEAST:
         raise DataError(
-            f"images of {height} x {width} pixels found, {LEAST} x {LEAST} or more expected; store such rows as vectors [N, d]"
+            f"images of {height} x {width} pixels found, {LEAST} x {LEAST} or more expected; store such rows as "
+            "vectors [N, d]"
         )
     family = next((name for side, name in FAMILIES[channels] if max(height, width) <= side), LARGE)
     found.decide(

@@ -32,8 +32,8 @@ def layout(folder: Path, labels: bool) -> Layout | None:
         if here or others:
             found = f"{len(here)} image files lie" if here else f"folder {others[0]!r} lies"
             raise DataError(
-                f"{folder}: {found} beside the splits {', '.join(splits.values())}; move what belongs to a split into it, "
-                "or everything else elsewhere"
+                f"{folder}: {found} beside the splits {', '.join(splits.values())}; move what belongs to a split into "
+                "it, or everything else elsewhere"
             )
         return _of_splits(folder, splits)
     if "unlabeled" in splits and len(filled) > 1:
@@ -101,7 +101,8 @@ def _one_class(folder: Path, name: str) -> DataError:
     inside = [path.name for path in sorted((folder / name).iterdir()) if path.is_dir()]
     if inside:
         return DataError(
-            f"{folder}: one folder {name!r} alone, with the folders {', '.join(inside[:3])} in it; describe {folder / name}"
+            f"{folder}: one folder {name!r} alone, with the folders {', '.join(inside[:3])} in it; describe "
+            f"{folder / name}"
         )
     return DataError(
         f"{folder}: one class only ({name!r}), two or more expected; with --no-labels --clusters K its images are "

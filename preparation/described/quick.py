@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Of the minutes asked for, this share is for trainings; the rest is for starting processes, embedding, clustering, tables.
+# Of the minutes asked for, this share is for trainings; the rest for starting processes, embedding, clustering, tables.
 FOR_TRAINING = 0.65
 FEWEST_EPOCHS = 20  # of a base encoder: with fewer, rather a smaller network or fewer rows
 SECOND_STAGE = 0.8  # epochs of what starts from a base, over the base's, as on digits
