@@ -7,6 +7,7 @@
 """
 
 import argparse
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 
 def main() -> None:
     arguments = _arguments()
-    place = Path(arguments.place).expanduser().absolute()
+    place = Path(os.path.abspath(Path(arguments.place).expanduser()))  # a link keeps its name, `..` goes
     name = arguments.name or _name_of(place)
     _check_free(name, arguments.force)
     machine = Machine(arguments.cores, arguments.minutes, arguments.rows_per_second)
