@@ -76,7 +76,7 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
     for key, values in spec.get("standardise", {}).items():
         if not are_vectors(shape) or len(values) != shape[1]:
             raise ConfigError(
-                f"{where}: standardise.{key}: {len(values)} values for shape {shape}; it is for vectors, a value a column"
+                f"{where}: standardise.{key}: {len(values)} values for shape {shape}; for vectors, a value a column"
             )
     if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
         raise ConfigError(
@@ -103,11 +103,13 @@ def _check_cut(spec: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: test_share is for sources {', '.join(CUT)} without `official`; leave the key out")
     for split in ("train", "test"):
         if split not in spec["splits"]:
-            raise ConfigError(f"{where}: test_share cuts splits train and test; `splits` has no {split!r}: give its rows")
+            raise ConfigError(
+                f"{where}: test_share cuts splits train and test; `splits` has no {split!r}: give its rows"
+            )
     for key in ("files", "split_folders"):
         if "test" in spec.get(key, {}):
             raise ConfigError(
-                f"{where}: {key}: a place for split 'test', which test_share cuts from split train; leave one of them out"
+                f"{where}: {key}: a place for split 'test', which test_share cuts from train; leave one of them out"
             )
 
 

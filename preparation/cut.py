@@ -26,8 +26,8 @@ def cut(raw: Raw, spec: Mapping[str, Any]) -> Raw:
     for split, part in parts.items():
         if not len(part):
             raise DataError(
-                f"{raw.source}: a test share of {spec['test_share']} leaves no row of {rows} to split {split!r}; add rows, "
-                "or change test_share in the data set's file"
+                f"{raw.source}: a test share of {spec['test_share']} leaves no row of {rows} to split {split!r}; add "
+                "rows, or change test_share in the data set's file"
             )
     start = rows
     for split, size in raw.splits.items():  # the splits with files of their own follow
@@ -35,7 +35,10 @@ def cut(raw: Raw, spec: Mapping[str, Any]) -> Raw:
             parts[split], start = np.arange(start, start + size), start + size
     parts = {split: parts[split] for split in spec["splits"] if split in parts}
     order = np.concatenate(list(parts.values()))
-    notes = {**raw.notes, "split": f"test: SHA-256 of the {'path' if raw.root else 'row number'} below share {spec['test_share']}"}
+    notes = {
+        **raw.notes,
+        "split": f"test: SHA-256 of the {'path' if raw.root else 'row number'} below share {spec['test_share']}",
+    }
     if raw.root is None:
         notes["source_rows"] = order.tolist()
     sizes = {split: len(part) for split, part in parts.items()}

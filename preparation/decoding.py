@@ -14,7 +14,7 @@ RESIZED = "the largest box of the shape's aspect from the middle, bilinear with 
 
 
 def decoded(raw: Raw, shape: Sequence[int]) -> Raw:
-    """`raw` with the pixels uint8 [N, H, W, C] of its files in place of their paths, which the notes keep as `files`."""
+    """`raw` with the pixels uint8 [N, H, W, C] of its files in place of their paths; these are the notes' `files`."""
     root = Path(raw.root or "")
     pixels = np.empty((len(raw.images), *shape), np.uint8)
     with ThreadPoolExecutor(_threads()) as pool:  # Pillow decodes and resizes outside Python's lock

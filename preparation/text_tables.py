@@ -34,8 +34,8 @@ def read_table(
     """The table of a file; `separator` None: blanks. The first `skip` lines hold no rows; a lone `end` closes the file.
 
     `label`, `drop`: the column of the label and those that are left out, by number from 0 (-1: the last) or, where
-    there is a first line that is skipped, by the name in it; `label` None: no column holds labels, all are -1. DataError
-    names the line that is not as the first one, or holds no numbers.
+    there is a first line that is skipped, by the name in it; `label` None: no column holds labels, all are -1.
+    DataError names the line that is not as the first one, or holds no numbers.
     """
     rows = read_rows(path, separator)
     header = rows[skip - 1][1] if 0 < skip <= len(rows) else None
@@ -71,12 +71,16 @@ def column(path: Path, wanted: int | str, header: Sequence[str] | None, width: i
     """Number from 0 of a column that is named by its number or by what the header says."""
     if isinstance(wanted, str):
         if header is None:
-            raise DataError(f"{path}: no header, so no column {wanted!r}; give its number from 0, or set `header: true`")
+            raise DataError(
+                f"{path}: no header, so no column {wanted!r}; give its number from 0, or set `header: true`"
+            )
         if wanted not in header:
             raise DataError(f"{path}: no column {wanted!r}; {suggestion(wanted, header)}")
         wanted = list(header).index(wanted)
     if not -width <= wanted < width:
-        raise DataError(f"{path}: no column {wanted}, the lines have {width} values; count from 0, or from -1 backwards")
+        raise DataError(
+            f"{path}: no column {wanted}, the lines have {width} values; count from 0, or from -1 backwards"
+        )
     return wanted % width
 
 

@@ -29,7 +29,9 @@ def number_files(folder: Path) -> dict[str, Path]:
         split = SPLITS.get(path.name.partition(".")[0].lower())
         if split and path.is_file() and ending(path) in ENDINGS:
             if split in found:
-                raise DataError(f"{folder}: {found[split].name} and {path.name} both name the split {split}; rename one")
+                raise DataError(
+                    f"{folder}: {found[split].name} and {path.name} both name the split {split}; rename one"
+                )
             found[split] = path
     return found
 
@@ -74,7 +76,9 @@ def _decide_form(found: Found, path: Path, wishes: Wishes) -> bool:
             with np.load(path, allow_pickle=False) as stored:
                 labelled, reason = "y" in stored.files, "array y" if "y" in stored.files else "no array y"
                 if wishes.label is not None or wishes.drop:
-                    raise DataError(f"{path}: --label and --drop name columns, an .npz has arrays x and y; leave them out")
+                    raise DataError(
+                        f"{path}: --label and --drop name columns, an .npz has arrays x and y; leave them out"
+                    )
         elif ending(path) == ".npy":
             labelled, reason = _label_of_npy(found, path, wishes)
         else:
@@ -116,9 +120,7 @@ def _label_of_npy(found: Found, path: Path, wishes: Wishes) -> tuple[bool, str]:
     others = np.asarray(table[:, :-1])
     if few and not (others == np.floor(others)).all():
         return True, "the last column, of whole numbers"
-    raise DataError(
-        f"{path}: the last column may be the label or a value: say --label -1, or --no-labels --clusters K"
-    )
+    raise DataError(f"{path}: the last column may be the label or a value: say --label -1, or --no-labels --clusters K")
 
 
 def _decide_files(found: Found, files: Mapping[str, Path], labelled: bool, wishes: Wishes) -> None:
@@ -126,8 +128,8 @@ def _decide_files(found: Found, files: Mapping[str, Path], labelled: bool, wishe
     if not labelled:
         if len(files) > 1:
             raise DataError(
-                f"{found.root}: {len(files)} files without labels ({', '.join(path.name for path in files.values())}); put "
-                "the rows into one file"
+                f"{found.root}: {len(files)} files without labels ({', '.join(path.name for path in files.values())}); "
+                "put the rows into one file"
             )
         found.decide("labels", False, "no row has a label")
         found.decide("files", {"unlabeled": next(iter(files.values())).name}, "below the suite's data_root")
@@ -165,7 +167,9 @@ def _decide_shape(found: Found, path: Path, x: np.ndarray, wishes: Wishes) -> No
     if x.ndim == 2:
         height, width = wishes.size or (0, 0)
         if height * width != x.shape[1]:
-            raise DataError(f"{path}: --size {height} {width} is {height * width} pixels, rows hold {x.shape[1]} numbers")
+            raise DataError(
+                f"{path}: --size {height} {width} is {height * width} pixels, rows hold {x.shape[1]} numbers"
+            )
         shape = [height, width, 1]
     elif x.ndim in (3, 4):
         shape = [*x.shape[1:3], x.shape[3] if x.ndim == 4 else 1]
@@ -174,9 +178,13 @@ def _decide_shape(found: Found, path: Path, x: np.ndarray, wishes: Wishes) -> No
     if shape[2] not in (1, 3):
         first = x.ndim == 4 and x.shape[1] in (1, 3)
         cure = "store x.transpose(0, 2, 3, 1)" if first else "store grey or RGB"
-        raise DataError(f"{path}: x of shape {list(x.shape)} found, so images of {shape[2]} channels, 1 or 3 expected; {cure}")
+        raise DataError(
+            f"{path}: x of shape {list(x.shape)} found, so images of {shape[2]} channels, 1 or 3 expected; {cure}"
+        )
     if wishes.size and x.ndim > 2 and tuple(shape[:2]) != wishes.size:
-        raise DataError(f"{path}: images of {shape[0]} x {shape[1]}; --size is for image files and rows of pixels: leave it out")
+        raise DataError(
+            f"{path}: images of {shape[0]} x {shape[1]}; --size is for image files and rows of pixels: leave it out"
+        )
     found.decide("shape", shape, "--size" if wishes.size else "as stored")
     _decide_scale(found, path, x)
 
@@ -184,7 +192,7 @@ def _decide_shape(found: Found, path: Path, x: np.ndarray, wishes: Wishes) -> No
 def _may_be_pixels(x: np.ndarray) -> str:
     side = round(x.shape[1] ** 0.5)
     square = side * side == x.shape[1] and side >= 8 and x.dtype.kind in "iu"
-    return f" (if they are pixels: --size {side})" if square and 0 <= x.min() and DARK < x.max() <= 255 else ""
+    return f" (if they are pixels: --size {side})" if square and x.min() >= 0 and DARK < x.max() <= 255 else ""
 
 
 def _decide_scale(found: Found, path: Path, x: np.ndarray) -> None:
@@ -218,7 +226,9 @@ def _decide_units(found: Found, x: np.ndarray, wishes: Wishes) -> None:
         values = {"mean": [_four(value) for value in x.mean(0)], "std": [_four(value) or 1.0 for value in deviation]}
         why = "--standardise" if wishes.standardise else "columns of different units (--no-standardise keeps them)"
         found.decide("standardise", values, f"{why}: mean and deviation of each, measured on the first split")
-        found.lines.append(("units", why.replace("(", "standardised (", 1) if not wishes.standardise else "standardised"))
+        found.lines.append(
+            ("units", why.replace("(", "standardised (", 1) if not wishes.standardise else "standardised")
+        )
         x = (x - np.array(values["mean"])) / np.array(values["std"])
     elif not SCALES[0] <= size <= SCALES[1]:
         scale = _four(1 / size)
@@ -243,7 +253,7 @@ def _read(found: Found) -> Raw:
     if raw.images.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(raw.images).all((1, 2, 3)))).size:
         row = raw.notes.get("source_rows", range(len(raw.images)))[bad[0]]
         raise DataError(
-            f"{raw.source}: NaN or infinity in {len(bad)} rows, first in row {row} (counted from 0); fill in or leave out "
-            "what is missing"
+            f"{raw.source}: NaN or infinity in {len(bad)} rows, first in row {row} (counted from 0); fill in or leave "
+            "out what is missing"
         )
     return raw

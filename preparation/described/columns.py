@@ -36,7 +36,8 @@ def columns_of(path: Path, wishes: Wishes) -> Columns:
     for line, cells in rows:
         if len(cells) != width:
             raise DataError(
-                f"{path}: line {line} has {len(cells)} values, line {rows[0][0]} has {width}; all lines must be equally long"
+                f"{path}: line {line} has {len(cells)} values, line {rows[0][0]} has {width}; all lines must "
+                "be equally long"
             )
     drop = [column(path, wanted, header, width) for wanted in wishes.drop]
     counters = [at for at in range(width) if at not in drop and _counts_rows(body, at, header)]
@@ -72,8 +73,8 @@ def _separated(path: Path) -> tuple[str, list[Row]]:
     if len(read[best][0][1]) < 2:
         line = read[best][0][1][0][:40]
         raise DataError(
-            f"{path}: line {read[best][0][0]} ({line!r}) holds one value; a table of two or more columns between commas, "
-            "semicolons or tabs expected"
+            f"{path}: line {read[best][0][0]} ({line!r}) holds one value; a table of two or more columns between "
+            "commas, semicolons or tabs expected"
         )
     return best, read[best]
 
@@ -83,9 +84,12 @@ def _header(rows: Sequence[Row]) -> list[str] | None:
     cells = rows[0][1]
     numbers = [cell for cell in cells if _is_number(cell)]
     counted = [[str(number) for number in range(first, first + len(numbers))] for first in (0, 1)]
-    named = len(numbers) >= 2 and numbers in counted and len(rows) > 1 and numbers != [
-        cell for cell in rows[1][1] if _is_number(cell)
-    ]
+    named = (
+        len(numbers) >= 2
+        and numbers in counted
+        and len(rows) > 1
+        and numbers != [cell for cell in rows[1][1] if _is_number(cell)]
+    )
     return cells if not numbers or named else None
 
 
@@ -97,7 +101,9 @@ def _counts_rows(body: Sequence[Row], at: int, header: Sequence[str] | None) -> 
     return all(cells[at] == str(number) for number, (_, cells) in enumerate(body, int(first)))
 
 
-def _label(path: Path, body: Sequence[Row], among: Sequence[int], header: Sequence[str] | None) -> tuple[int | None, str]:
+def _label(
+    path: Path, body: Sequence[Row], among: Sequence[int], header: Sequence[str] | None
+) -> tuple[int | None, str]:
     """(the column of the label or None, why). DataError where it is open which one it is."""
     if header is not None:
         called = [at for at in among if header[at].strip().lower() in LABEL_NAMES and _may_be_label(body, at)]
@@ -115,8 +121,8 @@ def _label(path: Path, body: Sequence[Row], among: Sequence[int], header: Sequen
     if whole == [among[-1]] and 2 <= _distinct(body, among[-1]) <= min(MOST_CLASSES, max(2, len(body) // 5)):
         return among[-1], "the last column, the one of whole numbers"
     raise DataError(
-        f"{path}: no column is surely the label: none holds text or is called label, class or target; say --label COLUMN "
-        f"({'its name or ' if header else ''}its number from 0, -1 for the last), or --no-labels --clusters K"
+        f"{path}: no column is surely the label: none holds text or is called label, class or target; say --label "
+        f"COLUMN ({'its name or ' if header else ''}its number from 0, -1 for the last), or --no-labels --clusters K"
     )
 
 

@@ -37,6 +37,7 @@ class Found:
     """
 
     root: Path
+    paths: np.ndarray | None = None  # of image files that stay files
     spec: dict[str, Any] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -52,8 +53,8 @@ def count_rows(found: Found, raw: Raw, wishes: Wishes) -> None:
     labelled = [split for split in raw.splits if split != "unlabeled"]
     if labelled and len(names) < 2:
         raise DataError(
-            f"{raw.source}: one class only ({', '.join(names)}), two or more expected; with --no-labels --clusters K its "
-            "rows are clustered without labels"
+            f"{raw.source}: one class only ({', '.join(names)}), two or more expected; with --no-labels --clusters K "
+            "its rows are clustered without labels"
         )
     if labelled and wishes.clusters not in (None, len(names)):
         raise DataError(
@@ -92,7 +93,10 @@ def _sparse(raw: Raw, names: list[str]) -> Iterable[tuple[str, str]]:
         here, start = raw.labels[start : start + size], start + size
         lacking = [name for number, name in enumerate(names) if split != "unlabeled" and not (here == number).any()]
         if lacking:
-            yield "warning", f"split {split} has no row of {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}"
+            yield (
+                "warning",
+                f"split {split} has no row of {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}",
+            )
 
 
 def in_words(shape: Mapping[int, int] | list[int]) -> str:

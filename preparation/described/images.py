@@ -11,7 +11,7 @@ from preparation.described.found import Found, Wishes, count_rows, in_words
 from preparation.described.layout import Layout
 from preparation.folders import class_folders, is_image
 from preparation.image_files import read_image
-from preparation.prepared import DataError, Raw
+from preparation.prepared import DataError
 from preparation.readers import read
 
 # Sides that image files of several sizes are brought to: of CIFAR, Tiny ImageNet, STL10. The recipes have no settings
@@ -39,7 +39,9 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
         found.decide("split_folders", how.folders, "below that folder")
     if how.cut:
         found.decide("test_share", wishes.test_share, "cut by a hash of each file's path: files added move no other")
-    raw = read({**found.spec, "splits": _wanted(how), "classes": _classes(folder, how), "shape": [1, 1, 3]}, found.root, False)
+    raw = read(
+        {**found.spec, "splits": _wanted(how), "classes": _classes(folder, how), "shape": [1, 1, 3]}, found.root, False
+    )
     root = Path(str(raw.root))
     _refuse_odd_names(raw.images)
     sample = [root / str(raw.images[row]) for row in spread(len(raw.images), LOOKED_AT)]
@@ -47,6 +49,8 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
     kept = len(raw.images) * int(np.prod(shape))
     if kept <= IN_MEMORY:
         found.decide("decode", True, f"{kept / 1e6:,.0f} MB as bytes: decoded and resized once, when they are prepared")
+    else:
+        found.paths = raw.images
     count_rows(found, raw, wishes)
     found.decide("shape", shape, why)
     choose_family(found)
@@ -54,7 +58,9 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
     rows = spread(first, SAMPLED)
     pixels = np.stack([fitted(root / str(raw.images[row]), shape) for row in rows])
     statistics(found, pixels, first)
-    found.lines.append(("images", f"{why}; prepared as {in_words(shape)}{'' if 'decode' in found.spec else ', files stay files'}"))
+    found.lines.append(
+        ("images", f"{why}; prepared as {in_words(shape)}{'' if 'decode' in found.spec else ', files stay files'}")
+    )
     return found
 
 
@@ -118,10 +124,15 @@ def choose_family(found: Found) -> None:
     height, width, channels = found.spec["shape"]
     if min(height, width) < LEAST:
         raise DataError(
-            f"images of {height} x {width} pixels found, {LEAST} x {LEAST} or more expected; store such rows as vectors [N, d]"
+            f"images of {height} x {width} pixels found, {LEAST} x {LEAST} or more expected; store such rows as "
+            "vectors [N, d]"
         )
     family = next((name for side, name in FAMILIES[channels] if max(height, width) <= side), LARGE)
-    found.decide("family", family, f"{in_words(found.spec['shape'])}: network, views and optimiser of config/families/{family}.yaml")
+    found.decide(
+        "family",
+        family,
+        f"{in_words(found.spec['shape'])}: network, views and optimiser of config/families/{family}.yaml",
+    )
 
 
 def statistics(found: Found, pixels: np.ndarray, rows: int) -> None:

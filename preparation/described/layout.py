@@ -32,8 +32,8 @@ def layout(folder: Path, labels: bool) -> Layout | None:
         if here or others:
             found = f"{len(here)} image files lie" if here else f"folder {others[0]!r} lies"
             raise DataError(
-                f"{folder}: {found} beside the splits {', '.join(splits.values())}; move what belongs to a split into it, "
-                "or everything else elsewhere"
+                f"{folder}: {found} beside the splits {', '.join(splits.values())}; move what belongs to a split into "
+                "it, or everything else elsewhere"
             )
         return _of_splits(folder, splits)
     if "unlabeled" in splits and len(filled) > 1:
@@ -70,13 +70,17 @@ def _splits(folder: Path, names: list[str]) -> dict[str, str]:
 def _of_splits(folder: Path, splits: dict[str, str]) -> Layout:
     """Of folders that have the names of splits: those with folders of classes are labelled."""
     labelled = {split: name for split, name in splits.items() if split != "unlabeled" and _has_classes(folder / name)}
-    others = [name for split, name in splits.items() if split not in labelled and next(image_files(folder / name), None)]
+    others = [
+        name for split, name in splits.items() if split not in labelled and next(image_files(folder / name), None)
+    ]
     if not labelled:
         return Layout({"unlabeled": "."}, False, f"no labels: no folders of classes in {', '.join(splits.values())}")
     if len(others) > 1:
         raise DataError(f"{folder}: {' and '.join(others)} both hold images without classes; move them into unlabeled")
     if "train" not in labelled and len(labelled) > 1:
-        raise DataError(f"{folder}: splits {', '.join(labelled)}, but no folders of classes in train; name one of them train")
+        raise DataError(
+            f"{folder}: splits {', '.join(labelled)}, but no folders of classes in train; name one of them train"
+        )
     if len(labelled) == 1:
         folders = {"train": next(iter(labelled.values()))}
     elif "test" not in labelled:
@@ -97,7 +101,8 @@ def _one_class(folder: Path, name: str) -> DataError:
     inside = [path.name for path in sorted((folder / name).iterdir()) if path.is_dir()]
     if inside:
         return DataError(
-            f"{folder}: one folder {name!r} alone, with the folders {', '.join(inside[:3])} in it; describe {folder / name}"
+            f"{folder}: one folder {name!r} alone, with the folders {', '.join(inside[:3])} in it; describe "
+            f"{folder / name}"
         )
     return DataError(
         f"{folder}: one class only ({name!r}), two or more expected; with --no-labels --clusters K its images are "

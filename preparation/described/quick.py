@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Of the minutes asked for, this share is for trainings; the rest is for starting processes, embedding, clustering, tables.
+# Of the minutes asked for, this share is for trainings; the rest for starting processes, embedding, clustering, tables.
 FOR_TRAINING = 0.65
 FEWEST_EPOCHS = 20  # of a base encoder: with fewer, rather a smaller network or fewer rows
 SECOND_STAGE = 0.8  # epochs of what starts from a base, over the base's, as on digits
@@ -46,7 +46,13 @@ def shortened(trainings: Mapping[str, Training], epochs: int) -> dict[str, int]:
 
 
 def size(
-    trainings: Mapping[str, Training], speed: float, workers: int, minutes: float, total: int, fewest: int, cut_rows: bool
+    trainings: Mapping[str, Training],
+    speed: float,
+    workers: int,
+    minutes: float,
+    total: int,
+    fewest: int,
+    cut_rows: bool,
 ) -> Size | None:
     """Epochs with all rows where at least FEWEST_EPOCHS (or the recipes' own) fit into the time; else, with `cut_rows`,
     so many rows of `total` (at least `fewest`) that these do; else None.

@@ -63,8 +63,8 @@ def measure(recipe: Mapping[str, Any], spec: Mapping[str, Any], paths: np.ndarra
             )
         except subprocess.TimeoutExpired:
             raise StageError(
-                f"{2 * rows} rows of {recipe['name']} took more than {LIMIT} s here; give the speed of the machine that "
-                "shall train: --rows-per-second V"
+                f"{2 * rows} rows of {recipe['name']} took more than {LIMIT} s here; give the speed of the machine "
+                "that shall train: --rows-per-second V"
             ) from None
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]

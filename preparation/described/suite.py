@@ -134,7 +134,9 @@ def shorter(name: str, epochs: Mapping[str, int]) -> Overrides:
         held = {"hold_epochs": round(schedule["hold_epochs"] * wanted / own)} if schedule.get("hold_epochs") else {}
         changes[recipe] = {"schedule": {"epochs": wanted, **held}}
         counted = {
-            key: max(1, round(settings[key] * wanted / own)) for key in ("start_epoch", "ramp_epochs") if key in settings
+            key: max(1, round(settings[key] * wanted / own))
+            for key in ("start_epoch", "ramp_epochs")
+            if key in settings
         }
         if counted:
             changes[recipe]["settings"] = counted
