@@ -44,7 +44,7 @@ FORMS = {
     "a header": "x,y,z\n1.5,2,3\n2,3,4\n",
     "labels, read by no one": "x,y,z,species\n1.5,2,3,\n2,3,4,what?\n",
     "semicolons": "x;y;z\n1.5;2;3\n2;3;4\n",
-    "as pandas writes it": ",x,y,z\n0,1,2,3\n1.5,2,3,4\n",
+    "as pandas writes it": ",x,y,z\n0,1.5,2,3\n1,2,3,4\n",
     "row numbers and labels": ",x,y,z,species\n0,1.5,2,3,a\n1,2,3,4,b\n",
     "labels in another place": "species,x,y,z\na,1.5,2,3\nb,2,3,4\n",
 }
