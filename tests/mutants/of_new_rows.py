@@ -26,7 +26,7 @@ MUTANTS += mutants(
     PREDICT,
     features_of_any_model=('if embedded["train"]["fingerprint"] != records["train"]["fingerprint"]:', "if False:",
                            "predict looks at both records before"),
-    classes_of_other_rows=('labels = prepared.labels[stored["rows"]]', 'labels = prepared.labels[: len(stored["rows"])]'),
+    classes_of_other_rows=('prepared.labels[stored["rows"]]', 'prepared.labels[: len(stored["rows"])]'),
     any_state=("assigner.restore(read_arrays(state_path(clusters), made))",
                "assigner.restore(read_arrays(state_path(clusters), None))"),
 )  # fmt: skip

@@ -204,6 +204,12 @@ def test_files_of_a_run_that_are_missing_or_damaged_are_named(here, file, messag
     assert not Path("predictions.csv").exists()
 
 
+def test_a_state_that_is_not_what_was_stored_is_refused(here):
+    np.savez(KMEANS.replace(".json", ".fit.npz"), centres=np.zeros((3, 4), np.float32))
+    with pytest.raises(StageError, match=r"kmeans.fit.npz: sha256 .* found, .* in the record of its stage"):
+        predict.main([PLAIN, "new.npz", "--assigner", "kmeans"])
+
+
 def test_clusters_of_another_model_are_refused(here):
     shutil.copy(f"results/runs/{MIXEM}/clusters/kmeans.json", KMEANS)
     with pytest.raises(StageError, match=r"kmeans.json: made with another model than is here now"):
