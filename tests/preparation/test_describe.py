@@ -137,8 +137,7 @@ def test_vectors_get_the_methods_for_vectors(describe, tmp_path):
     found.plan("birds_quick")
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize(("separator", "header"), [(",", False), (";", True), ("\t", True)])
 def test_a_table_of_text(describe, tmp_path, separator, header):
     values = table(tmp_path / "birds.csv", separator, header)
     found = describe(tmp_path / "birds.csv")

@@ -1,5 +1,7 @@
 """What cannot be described: one line with the file or option and the cure, and nothing written."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -75,7 +77,7 @@ def _one_colour(place):
     from PIL import Image
 
     for name in ("crow", "owl"):
-        for number in range(8):
+        for number in range(15):
             (place / name).mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (8, 8)).save(place / name / f"{number}.png")
 
@@ -99,8 +101,8 @@ def _one_colour(place):
 )
 def test_folders(refused, tmp_path, make, message):
     make(tmp_path / "birds")
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(refused(tmp_path / "birds"))
+    said = refused(tmp_path / "birds")
+    assert re.search(message, said), said
 
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -115,7 +117,11 @@ PIXELS = np.full((40, 8, 8, 3), 200, np.uint8)
         ({"x": X}, ["--clusters", "41"], "--clusters 41: 40 rows were found"),
         ({"x": X, "y": Y}, ["--clusters", "3"], "--clusters 3: birds.npz has 2 classes"),
         ({"x": X, "y": Y * 0}, [], r"one class only \(0\), two or more expected"),
-        ({"x": np.where(X > 2, np.nan, X), "y": Y}, [], "NaN or infinity in 3 rows, first in row"),
+        (
+            {"x": np.where(np.arange(120).reshape(40, 3) % 60 == 7, np.nan, X), "y": Y},
+            [],
+            "NaN or infinity in 2 rows, first in row 2 ",
+        ),
         ({"x": X, "y": np.where(Y, np.nan, 0)}, [], "label nan in row 1"),
         ({"x": X, "y": Y[1:]}, [], r"\[40, 3\] values and 39 labels found"),
         ({"z": X, "y": Y}, [], r"arrays z, y found, x \[N, d\] and y \[N\] expected"),
@@ -131,8 +137,8 @@ PIXELS = np.full((40, 8, 8, 3), 200, np.uint8)
 )
 def test_arrays(refused, tmp_path, arrays, words, message):
     np.savez(tmp_path / "birds.npz", **arrays)
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(refused(tmp_path / "birds.npz", *words))
+    said = refused(tmp_path / "birds.npz", *words)
+    assert re.search(message, said), said
 
 
 @pytest.mark.parametrize(
@@ -151,8 +157,8 @@ def test_arrays(refused, tmp_path, arrays, words, message):
 )
 def test_tables(refused, tmp_path, text, words, message):
     (tmp_path / "birds.csv").write_text(text)
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(refused(tmp_path / "birds.csv", *words))
+    said = refused(tmp_path / "birds.csv", *words)
+    assert re.search(message, said), said
 
 
 @pytest.mark.parametrize(
@@ -167,8 +173,8 @@ def test_tables(refused, tmp_path, text, words, message):
 )
 def test_files_of_another_kind(refused, tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(refused(tmp_path / name))
+    said = refused(tmp_path / name)
+    assert re.search(message, said), said
 
 
 @pytest.mark.parametrize(
@@ -186,8 +192,8 @@ def test_files_of_another_kind(refused, tmp_path, name, content, message):
 )
 def test_options(refused, tmp_path, words, message):
     table(tmp_path / "birds.csv")
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(refused(tmp_path / "birds.csv", *words))
+    said = refused(tmp_path / "birds.csv", *words)
+    assert re.search(message, said), said
 
 
 def test_a_name_that_is_taken_is_left_alone(monkeypatch, capsys, tmp_path):
