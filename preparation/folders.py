@@ -31,7 +31,7 @@ def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         labels += [label for _, label in found]
         splits[split] = len(found)
     source = f"files under {spec['folder']}"
-    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), str(base.resolve()), classes)
+    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), os.path.abspath(base), classes)
 
 
 def _of_classes(folder: Path, classes: Sequence[str]) -> list[tuple[str, int]]:

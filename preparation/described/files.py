@@ -81,7 +81,7 @@ def _quick(name: str, data: str, found: Found, small: Sized, machine: Machine) -
     values, reasons = _values(f"{name}_quick", data, name, found, 1)
     head = "\n".join(
         [
-            f"The same for about {machine.minutes:g} minutes of the machine that described it, as far as that can be:",
+            f"The same for about {machine.minutes:g} minutes of the machine that described it:",
             *small.why,
         ]
     )
