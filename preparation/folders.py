@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.data_files import is_hidden, is_image
 from preparation.image_files import NOTES, check_image
 from preparation.prepared import DataError, Raw
 
@@ -31,7 +32,7 @@ def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         labels += [label for _, label in found]
         splits[split] = len(found)
     source = f"files under {spec['folder']}"
-    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), str(base.resolve()), classes)
+    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), os.path.abspath(base), classes)
 
 
 def _of_classes(folder: Path, classes: Sequence[str]) -> list[tuple[str, int]]:
@@ -59,18 +60,6 @@ def image_files(folder: Path) -> Iterator[Path]:
     for here, below, names in os.walk(folder, followlinks=True):
         below[:] = sorted(name for name in below if not is_hidden(name))
         yield from (Path(here, name) for name in sorted(names) if is_image(name))
-
-
-def is_image(name: str) -> bool:
-    """Whether a file is taken for an image, by the ending of its name."""
-    from torchvision.datasets.folder import IMG_EXTENSIONS  # slow to import
-
-    return name.lower().endswith(IMG_EXTENSIONS) and name[0] != "."
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a folder is a system's or a program's own, such as .ipynb_checkpoints, and no class."""
-    return name.startswith(".") or name == "__MACOSX"
 
 
 def _classes(spec: Mapping[str, Any], root: Path, base: Path, folders: Mapping[str, Path]) -> list[str]:

@@ -79,7 +79,12 @@ def _full(name: str, found: Found, overrides: suite.Overrides) -> str:
 
 def _quick(name: str, data: str, found: Found, small: Sized, machine: Machine) -> str:
     values, reasons = _values(f"{name}_quick", data, name, found, 1)
-    head = "\n".join([f"The same in about {machine.minutes:g} minutes on the machine that described it:", *small.why])
+    head = "\n".join(
+        [
+            f"The same for about {machine.minutes:g} minutes of the machine that described it:",
+            *small.why,
+        ]
+    )
     return text.suite(head, values, reasons, small.overrides, _why(small.overrides))
 
 

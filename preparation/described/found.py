@@ -10,6 +10,7 @@ import numpy as np
 from preparation.prepared import DataError, Raw
 
 TEST_SHARE = 0.2
+LEAST_ROWS = 25  # SCAN looks for 20 neighbours of a row, and batches are of 8
 # Names that people give to splits -> ours.
 SPLITS = {
     "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
@@ -68,13 +69,15 @@ def count_rows(found: Found, raw: Raw, wishes: Wishes) -> None:
             raise DataError(
                 f"--clusters {wishes.clusters}: {raw.splits['unlabeled']} rows were found; 2 up to the rows expected"
             )
+    if (rows := sum(raw.splits.values())) < LEAST_ROWS:
+        raise DataError(f"{raw.source}: {rows} rows found, {LEAST_ROWS} or more expected; methods learn from many rows")
     found.decide("classes", len(names) or wishes.clusters, "as counted" if names else "clusters asked for: no labels")
     reason = "rows as counted; describe again when files come or go"
     found.decide("splits", dict(raw.splits), reason)
-    rows = ", ".join(f"{size:,} {split}" for split, size in raw.splits.items())
+    sizes = ", ".join(f"{size:,} {split}" for split, size in raw.splits.items())
     cut = " (cut by hash)" if "test_share" in found.spec else ""
     classes = class_counts(raw) if names else f"no labels; {wishes.clusters} clusters are sought"
-    found.lines += [("rows", rows + cut), ("classes" if names else "labels", classes)]
+    found.lines += [("rows", sizes + cut), ("classes" if names else "labels", classes)]
     found.lines += _sparse(raw, names)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.data_files import is_image
 from preparation.decoding import fitted
 from preparation.described.found import Found, Wishes, count_rows, in_words
 from preparation.described.layout import Layout
-from preparation.folders import class_folders, is_image
+from preparation.folders import class_folders
 from preparation.image_files import read_image
 from preparation.prepared import DataError
 from preparation.readers import read

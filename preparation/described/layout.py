@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.data_files import is_hidden, is_image
 from preparation.described.found import SPLITS
-from preparation.folders import image_files, is_hidden, is_image
+from preparation.folders import image_files
 from preparation.prepared import DataError
 
 

@@ -62,9 +62,10 @@ def sized(name: str, found: Found, asked: list[str], plain: suite.Overrides, mac
         rows = suite.training_rows(spec, asked, cut.rows)
         changes = suite.overrides(name, spec, asked, rows, small=changes is not plain)
     images = sum(epochs * trainings[recipe].rows for recipe, epochs in cut.epochs.items()) * (cut.rows or total) / total
+    whole = cut.seconds + (1 - quick.FOR_TRAINING) * machine.minutes * 60
     why.append(
-        f"{images:,.0f} rows in all epochs of all trainings, {workers} at once: {duration(cut.seconds)}; "
-        f"{machine.minutes:g} minutes with start-up, clustering and tables"
+        f"{images:,.0f} rows in all epochs of all trainings, {workers} at once: {duration(cut.seconds)}; about "
+        f"{duration(whole)} with start-up, clustering and tables"
     )
     overrides = suite.together(changes, suite.shorter(name, cut.epochs))
     return Sized(overrides, cut.rows, why, duration(full))

@@ -89,4 +89,15 @@ LOCKS = mutants(
     two_checkouts_at_once=("        if not alone:\n", "        if False:\n"),
     one_run_of_a_checkout=("    _taken(file, LOCK_SH)\n    _held[", "    _held["),
 )
+FILES += mutants(
+    "preparation/image_files.py",
+    "tests/training/test_files.py",
+    edited_files_are_read=("    if found != expected:\n        happened", "    if False:\n        happened"),
+    files_are_hashed_without_the_cache=("DataFiles(data.data_root, cache)", "DataFiles(data.data_root, None)"),
+)
+FILES += mutants(
+    "training/feed.py",
+    "tests/training/test_files.py",
+    nobody_looks_for_edited_files=("        check_unchanged(data)\n", ""),
+)
 MUTANTS = [*FILES, *VERIFIED, *LOCKS]
