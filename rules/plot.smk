@@ -4,7 +4,12 @@ rule plot:
         data=lambda w: expand(PREPARED, dataset=config["datasets"][0]),
         runs=lambda w: plan.figure_files(w.figure),
     output:
-        f"{RESULTS}/figures/{{figure}}.png",
+        report(
+            f"{RESULTS}/figures/{{figure}}.png",
+            caption="../report/captions/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",
     conda:
