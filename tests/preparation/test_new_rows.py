@@ -175,6 +175,8 @@ def test_image_files_go_the_way_of_the_sets_own(tmp_path, monkeypatch, capsys, d
     else:
         assert [f"train/{name}" for name in found.images] == like.images.tolist()
         assert found.root == tmp_path / "mine" / "train"
+        monkeypatch.setenv("BENCH_DATA_ROOT", str(tmp_path))  # new rows lie where they lie
+        assert found.root == tmp_path / "mine" / "train"
     np.savez(tmp_path / "new.npz", x=PIXELS)
     if not decode:
         with pytest.raises(DataError, match="a file of numbers found, but the run was trained on image files"):
