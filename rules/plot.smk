@@ -5,7 +5,7 @@ rule plot:
         runs=lambda w: plan.figure_files(w.figure),
     output:
         report(
-            f"{RESULTS}/figures/{{figure}}.png",
+            f"{plan.place}/figures/{{figure}}.png",
             caption="../report/captions/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
