@@ -34,3 +34,12 @@ def matched_confusion(labels: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     result[:, columns] = counts[rows].T
     result[:, counts.shape[1] :] = counts[surplus].T
     return result
+
+
+def matched_classes(labels: np.ndarray, clusters: np.ndarray) -> dict[int, int]:
+    """Cluster id -> class of the one-to-one matching; without clusters that it leaves over or matches to no sample."""
+    labels, clusters = checked(labels, clusters)
+    counts = contingency(labels, clusters)
+    ids, classes = np.unique(clusters), np.unique(labels)
+    pairs = zip(*linear_sum_assignment(counts, maximize=True), strict=True)
+    return {int(ids[row]): int(classes[column]) for row, column in pairs if counts[row, column]}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
-from pipeline.data_set import OF_FILES, are_vectors, without_labels
+from pipeline.data_set import are_vectors, stays_files, without_labels
 from pipeline.naming import ConfigError, require
 from pipeline.runs import Run
 
@@ -118,7 +118,7 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
                 f"{here}: vectors of shape {spec['shape']}, but augmentation {next(iter(recipe['augmentation']))!r} is "
                 "for images; set `augmentation: none`"
             )
-    elif spec["source"] in OF_FILES:
+    elif stays_files(spec):
         if backbone == "mlp":
             raise ConfigError(
                 f"{here}: photographs of shape {spec['shape']}, but {backbone} is for vectors and small images; set a "

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pipeline import catalogue
+from pipeline.data_set import placed_splits
 from pipeline.record import StageError, read_json, sha256, write_json
 
 MISSING = "missing"
@@ -148,13 +149,13 @@ def _places(spec: Mapping[str, Any], root: Path) -> list[Path]:
         return [root / name for name in TORCHVISION.get(spec["class"], (f"{spec['class']}/raw",))]
     if "files" in spec:
         # A reader takes the packed file only where the plain one is missing.
-        plain = [root / spec["files"][split] for split in spec["splits"]]
+        plain = [root / spec["files"][split] for split in placed_splits(spec)]
         return [path if path.is_file() else path.with_name(f"{path.name}.gz") for path in plain]
     base = root / spec["folder"]
     if spec["source"] == "voc":
         return [base / "ImageSets" / "Main", base / "JPEGImages"]
     listed = [root / spec["class_list"]] if "class_list" in spec else []
-    return listed + [base / spec.get("split_folders", {}).get(split, split) for split in spec["splits"]]
+    return listed + [base / spec.get("split_folders", {}).get(split, split) for split in placed_splits(spec)]
 
 
 def is_hidden(name: str) -> bool:
