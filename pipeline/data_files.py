@@ -60,7 +60,8 @@ class DataFiles:
         if self.root is None:
             return MISSING
         total = hashlib.sha256()
-        for place in _places(spec, self.root):
+        # Not in the order of the splits: settings travel as JSON with sorted keys.
+        for place in sorted(_places(spec, self.root)):
             groups = list(_groups(place))
             if not groups:
                 return MISSING

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import catalogue, data_files
 from pipeline.data_files import MISSING, DataFiles, Sources, named_files
+from pipeline.provenance import canonical_json
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stages
 
@@ -36,6 +37,12 @@ def made(request, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"content of {name}")
     return SimpleNamespace(root=tmp_path, spec=spec, paths=[tmp_path / name for name in names])
+
+
+def test_a_stage_finds_the_hash_that_the_plan_found(made):
+    """The plan reads the splits in the order of their file, a stage from JSON with sorted keys."""
+    received = json.loads(canonical_json(made.spec))
+    assert DataFiles(made.root).hash(received) == DataFiles(made.root).hash(made.spec)
 
 
 def test_the_content_of_every_file_counts_and_nothing_else(made):
