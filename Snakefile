@@ -42,7 +42,7 @@ wildcard_constraints:
     recipe="[a-z0-9_-]+",
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
-    figure="[a-z0-9_]+",
+    figure="[a-z0-9_-]+",
     plan="[a-z0-9_]+-[0-9a-f]+",
     array="[hz]",
     number="[0-9]+",

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import catalogue
+from pipeline import catalogue, cluster_figures
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
@@ -44,9 +44,10 @@ class Plan:
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
-        shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
-        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
-            check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
+        shown = [pair for name in config["figures"] for pair in self.shown_clusters(name)]
+        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(run for run, _ in shown)]):
+            assigners = [*self.runs.assigners(run), *(name for of, name in shown if of == run and name)]
+            check_run(run, self.runs.recipe(run), assigners, self.runs.probes(run))
 
     # ---- files and parameters of jobs
 
@@ -95,7 +96,7 @@ class Plan:
 
     def figure(self, name: str) -> dict[str, Any]:
         """The configuration of a figure."""
-        return catalogue.entry("figure", name)
+        return cluster_figures.entry(name)
 
     def figure_runs(self, name: str) -> dict[str, str]:
         """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
@@ -104,7 +105,16 @@ class Plan:
     def figure_files(self, name: str) -> list[str]:
         """The files of those runs that figures read."""
         files = ("features.npz", "history.csv", "snapshots.npz")
-        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+        found = [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+        for run, assigner in self.shown_clusters(name):
+            stem = f"{self.results}/{run.path}/clusters/{assigner}"
+            found += [f"{stem}.npz", f"{stem}.json"] if assigner else []
+        return found
+
+    def shown_clusters(self, name: str) -> list[tuple[Run, str | None]]:
+        """The runs of a figure, each with the assigner whose clusters it shows, if any."""
+        named = [cluster_figures.named(shown)[1] for shown in self.figure(name)["recipes"].values()]
+        return list(zip(self.runs.of_figure(name).values(), named, strict=True))
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import catalogue, recipes
+from pipeline import catalogue, cluster_figures, recipes
 from pipeline.data_set import without_labels
-from pipeline.naming import require
 from pipeline.provenance import canonical_json
 
 
@@ -90,14 +89,11 @@ class Runs:
 
     def of_figure(self, name: str) -> dict[str, Run]:
         """label -> run of a figure: those of the suite's first data set, protocol and seed."""
-        figure = catalogue.entry("figure", name)
-        runs = {}
-        for label, shown in figure["recipes"].items():
-            recipe = shown if isinstance(shown, str) else shown["recipe"]
-            require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
-            dataset, protocol, seed = (self.config[key][0] for key in ("datasets", "protocols", "seeds"))
-            runs[label] = Run(dataset, protocol, recipe, seed)
-        return runs
+        figure = cluster_figures.entry(name)
+        dataset, protocol, seed = (self.config[key][0] for key in ("datasets", "protocols", "seeds"))
+        cluster_figures.check(name, figure, dataset, protocol)
+        shown = {label: cluster_figures.named(entry)[0] for label, entry in figure["recipes"].items()}
+        return {label: Run(dataset, protocol, recipe, seed) for label, recipe in shown.items()}
 
     # ---- recipes
 

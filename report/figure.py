@@ -16,7 +16,11 @@ results/figures/{name}.png; a test in tests/report/test_figures.py. Nothing else
 - In: label -> run, in the configured order; the files of a run are those of its folder (features.npz, history.csv,
   snapshots.npz), read with `features` and `snapshots` below and report/history.py, whose errors name the file. `data`
   has labels, which figures may use.
-- Out: a matplotlib Figure without a title above all; the stage writes title and data set there and saves it.
+- A kind of clusters says `of_clusters = True` and a `title`: its runs come with an assigner, whose clusters
+  report/clusters.py reads, and figures {kind}-{recipe}-{assigner} need no file. `of_images = True`: rows that are
+  vectors are refused before any job; `of_labels = True`: rows without labels are.
+- Out: a matplotlib Figure without a title above all; the stage writes title and data set there and saves it. Or that
+  and its numbers, a list of rows (name -> value), which go beside it as .csv.
 - Errors. StageError that names the file and what it lacks: the figure is not drawn then.
 - Style. Colours: one per class, the same in every panel, named in a legend; curves also differ by dash.
 - Heavy imports (umap, scikit-learn) go inside functions; torch is never needed.
@@ -45,10 +49,11 @@ ROWS = 2000  # points in a scatter
 
 @dataclass(frozen=True)
 class Shown:
-    """A run in a figure: its folder, and the features that the figure's entry asks of it, if it says so."""
+    """A run in a figure: its folder, and the features and the assigner that the figure's entry asks of it, if any."""
 
     folder: Path
     features: str | None = None
+    assigner: str | None = None
 
 
 def load(kind: str) -> Any:

@@ -5,6 +5,7 @@ python -m report.plot --figure digits_embeddings --data results/data/digits --ou
 """
 
 import argparse
+import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,10 @@ def main() -> None:
             verified(run.folder / file, records["train"])
         verified(run.folder / "features.npz", read_records(run.folder / "features.json", "embed")["embed"])
     kind = load(entry["kind"])
-    figure = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
+    drawn = kind.FIGURE(runs, data, kind.Settings(**own_settings("figure", entry)))
+    figure, numbers = drawn if isinstance(drawn, tuple) else (drawn, [])
+    if numbers:
+        write_numbers(Path(arguments.out).with_suffix(".csv"), numbers)
     figure.suptitle(f"{entry['title']} ({data.card['name']})")
     with whole(arguments.out) as file:
         figure.savefig(file, format="png", dpi=150)
@@ -49,8 +53,18 @@ def shown(words: Iterable[str], recipes: Mapping[str, Any]) -> dict[str, Shown]:
         if not label or not Path(folder).is_dir():
             raise StageError(f"--runs {label}={folder}: no such folder; give label=folder of a finished run")
         recipe = recipes.get(label)
-        runs[label] = Shown(Path(folder), recipe["features"] if isinstance(recipe, Mapping) else None)
+        asked = recipe if isinstance(recipe, Mapping) else {}
+        runs[label] = Shown(Path(folder), asked.get("features"), asked.get("assigner"))
     return runs
+
+
+def write_numbers(path: Path, numbers: Iterable[Mapping[str, Any]]) -> None:
+    """The numbers of a figure as CSV; a row may lack columns that others have."""
+    columns = list(dict.fromkeys(name for row in numbers for name in row))
+    with whole(path, "w") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(numbers)
 
 
 if __name__ == "__main__":
