@@ -19,6 +19,7 @@ from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
+from pipeline.figures import check_figure
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
@@ -44,7 +45,9 @@ class Plan:
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
-        shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
+        for name in config["figures"]:
+            self.figure(name)
+        shown = [run for name in config["figures"] for _, run in self.runs.of_figure(name)]
         for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
 
@@ -94,17 +97,27 @@ class Plan:
         return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
 
     def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure."""
-        return catalogue.entry("figure", name)
+        """The configuration of a figure. Raises ConfigError for one that this suite cannot draw."""
+        figure = catalogue.entry("figure", name)
+        check_figure(name, figure, [run for _, run in self.runs.of_figure(name)], self.tables, self.config["datasets"])
+        return figure
 
-    def figure_runs(self, name: str) -> dict[str, str]:
-        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
+    def figure_words(self, name: str) -> list[str]:
+        """What the stage that draws a figure is told of its data: folders of data sets and runs, or a table's plan."""
+        if "table" in (figure := self.figure(name)):
+            return ["--table", self.plan_path(figure["table"])]
+        shown = self.runs.of_figure(name)
+        data = dict.fromkeys(f"{self.results}/data/{run.dataset}" for _, run in shown)
+        return ["--data", *data, "--runs", *(f"{label}={self.results}/{run.path}" for label, run in shown)]
 
     def figure_files(self, name: str) -> list[str]:
-        """The files of those runs that figures read."""
-        files = ("features.npz", "history.csv", "snapshots.npz")
-        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+        """The files that a figure is drawn from: of its runs and data sets, or all behind its table."""
+        if "table" in (figure := self.figure(name)):
+            return [self.plan_path(figure["table"]), *self.table_metrics(figure["table"])]
+        runs = dict.fromkeys(run for _, run in self.runs.of_figure(name))
+        parts = {f"data/{run.dataset}": ("card.json", "images.npy", "labels.npy") for run in runs}
+        parts |= {run.path: ("features.npz", "history.csv", "snapshots.npz") for run in runs}
+        return [f"{self.results}/{part}/{file}" for part, files in parts.items() for file in files]
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""

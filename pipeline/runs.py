@@ -87,16 +87,27 @@ class Runs:
         """The protocols of a table: its own, or the suite's."""
         return table.get("protocols", self.config["protocols"])
 
-    def of_figure(self, name: str) -> dict[str, Run]:
-        """label -> run of a figure: those of the suite's first data set, protocol and seed."""
+    def of_figure(self, name: str) -> list[tuple[str, Run]]:
+        """(label, run) of all that a figure shows, none for one that compares rows of a table. Without `datasets` or
+        `seeds` in its entry: the suite's first; with `all`: the suite's; of the protocols the first.
+        """
         figure = catalogue.entry("figure", name)
-        runs = {}
-        for label, shown in figure["recipes"].items():
+        runs = []
+        for label, shown in figure.get("recipes", {}).items():
             recipe = shown if isinstance(shown, str) else shown["recipe"]
             require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
-            dataset, protocol, seed = (self.config[key][0] for key in ("datasets", "protocols", "seeds"))
-            runs[label] = Run(dataset, protocol, recipe, seed)
+            runs += [
+                (label, Run(dataset, self.config["protocols"][0], recipe, seed))
+                for dataset in self._in_figure(figure, "datasets")
+                for seed in self._in_figure(figure, "seeds")
+            ]
         return runs
+
+    def _in_figure(self, figure: Mapping[str, Any], key: str) -> list[Any]:
+        """The data sets or seeds of a figure: those it lists, all of the suite's, or the first of them."""
+        suite = list(self.config[key])
+        asked = figure.get(key, suite[:1])
+        return suite if asked == "all" else asked
 
     # ---- recipes
 
