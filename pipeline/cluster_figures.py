@@ -6,6 +6,7 @@ K-means on SimCLR: no file is needed for them. What a kind needs, its file in re
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
@@ -19,7 +20,12 @@ def entry(name: str) -> dict[str, Any]:
     recipe, _, assigner = rest.rpartition("-")
     if not recipe:
         return catalogue.entry("figure", name)
-    require(f"kind of figure in {name!r}:", kind, of_clusters())
+    for what, found, known in (
+        ("kind of figures of clusters", kind, of_clusters()),
+        ("recipe", recipe, recipes.names()),
+        ("assigner", assigner, catalogue.names("assigner")),
+    ):
+        require(f"{what} in figure {name!r}:", found, known)
     made = {
         "name": name,
         "title": _literals(kind)["title"],
@@ -34,32 +40,31 @@ def of_clusters() -> list[str]:
     return [kind for kind in wings.wing_names("figure") if _literals(kind).get("of_clusters")]
 
 
-def check(name: str, figure: dict[str, Any], dataset: str, protocol: str) -> None:
-    """What a figure names is known, and its data set has what its kind shows. Raises ConfigError."""
+def check_clusters(where: str, figure: Mapping[str, Any], dataset: str, protocol: str) -> None:
+    """The assigners of a figure are known, and its data set has what its kind shows. Raises ConfigError."""
     literals, spec = _literals(figure["kind"]), catalogue.entry("data set", dataset)
     for label, shown in figure["recipes"].items():
         recipe, assigner = named(shown)
-        require(f"recipe in figure {name!r}:", recipe, recipes.names())
         if assigner is not None:
-            require(f"assigner in figure {name!r}:", assigner, catalogue.names("assigner"))
+            require(f"assigner in {where}:", assigner, catalogue.names("assigner"))
         elif literals.get("of_clusters"):
             raise ConfigError(
-                f"figure {name!r}: kind {figure['kind']} shows clusters, but {label!r} names no assigner; write "
+                f"{where}: kind {figure['kind']!r} shows clusters, but {label!r} names no assigner; write "
                 f"{{recipe: {recipe}, assigner: kmeans}}"
             )
     if literals.get("of_images") and are_vectors(spec["shape"]):
         raise ConfigError(
-            f"figure {name!r}: the rows of data set {dataset!r} are vectors, of which there are no images; leave it out"
+            f"{where}: the rows of data set {dataset!r} are vectors, of which there are no images; leave it out"
         )
     unlabelled = without_labels(spec) or catalogue.entry("protocol", protocol)["score"] == ["unlabeled"]
     if literals.get("of_labels") and unlabelled:
         raise ConfigError(
-            f"figure {name!r} compares clusters with classes, and the scored rows of data set {dataset!r} have no "
-            "labels; a gallery shows clusters without"
+            f"{where}: compares clusters with classes, and the scored rows of data set {dataset!r} have no labels; a "
+            "gallery shows clusters without"
         )
 
 
-def named(shown: str | dict[str, str]) -> tuple[str, str | None]:
+def named(shown: str | Mapping[str, str]) -> tuple[str, str | None]:
     """(recipe, assigner or None) of one entry of a figure's `recipes`."""
     return (shown, None) if isinstance(shown, str) else (shown["recipe"], shown.get("assigner"))
 

@@ -19,6 +19,7 @@ from pipeline import catalogue, cluster_figures
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
+from pipeline.figures import check_figure
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
@@ -44,7 +45,9 @@ class Plan:
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
-        shown = [pair for name in config["figures"] for pair in self.shown_clusters(name)]
+        for name in config["figures"]:
+            self.figure(name)
+        shown = [pair for name in config["figures"] for pair in self.figure_clusters(name)]
         for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(run for run, _ in shown)]):
             assigners = [*self.runs.assigners(run), *(name for of, name in shown if of == run and name)]
             check_run(run, self.runs.recipe(run), assigners, self.runs.probes(run))
@@ -95,26 +98,34 @@ class Plan:
         return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
 
     def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure."""
-        return cluster_figures.entry(name)
+        """The configuration of a figure. Raises ConfigError for one that this suite cannot draw."""
+        figure, runs = cluster_figures.entry(name), [run for _, run in self.runs.of_figure(name)]
+        check_figure(name, figure, runs, self.tables, self.config["datasets"])
+        return figure
 
-    def figure_runs(self, name: str) -> dict[str, str]:
-        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
+    def figure_words(self, name: str) -> list[str]:
+        """What the stage that draws a figure is told of its data: folders of data sets and runs, or a table's plan."""
+        if "table" in (figure := self.figure(name)):
+            return ["--table", self.plan_path(figure["table"])]
+        shown = self.runs.of_figure(name)
+        data = dict.fromkeys(f"{self.results}/data/{run.dataset}" for _, run in shown)
+        return ["--data", *data, "--runs", *(f"{label}={self.results}/{run.path}" for label, run in shown)]
 
     def figure_files(self, name: str) -> list[str]:
-        """The files of those runs that figures read."""
-        files = ("features.npz", "history.csv", "snapshots.npz")
-        found = [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
-        for run, assigner in self.shown_clusters(name):
-            stem = f"{self.results}/{run.path}/clusters/{assigner}"
-            found += [f"{stem}.npz", f"{stem}.json"] if assigner else []
-        return found
+        """The files that a figure is drawn from: of its runs and data sets, or all behind its table."""
+        if "table" in (figure := self.figure(name)):
+            return [self.plan_path(figure["table"]), *self.table_metrics(figure["table"])]
+        shown = self.figure_clusters(name)
+        parts = {f"data/{run.dataset}": ["card.json", "images.npy", "labels.npy"] for run, _ in shown}
+        parts |= {run.path: ["features.npz", "history.csv", "snapshots.npz"] for run, _ in shown}
+        for run, assigner in shown:
+            parts[run.path] += [f"clusters/{assigner}.npz", f"clusters/{assigner}.json"] if assigner else []
+        return [f"{self.results}/{part}/{file}" for part, files in parts.items() for file in dict.fromkeys(files)]
 
-    def shown_clusters(self, name: str) -> list[tuple[Run, str | None]]:
-        """The runs of a figure, each with the assigner whose clusters it shows, if any."""
-        named = [cluster_figures.named(shown)[1] for shown in self.figure(name)["recipes"].values()]
-        return list(zip(self.runs.of_figure(name).values(), named, strict=True))
+    def figure_clusters(self, name: str) -> list[tuple[Run, str | None]]:
+        """The runs of a figure, each with the assigner whose clusters are shown, None where it shows no clusters."""
+        entries = self.figure(name).get("recipes", {})
+        return [(run, cluster_figures.named(entries[label])[1]) for label, run in self.runs.of_figure(name)]
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""

@@ -1,10 +1,10 @@
-# Files of finished runs -> one figure: the first of the suite's data sets, protocols and seeds.
+# Files of finished runs, or what a table is made from -> one figure. Which data sets and seeds: its file in config/figures.
 rule plot:
     input:
-        data=lambda w: expand(PREPARED, dataset=config["datasets"][0]),
-        runs=lambda w: plan.figure_files(w.figure),
+        lambda w: plan.figure_files(w.figure),
     output:
-        f"{RESULTS}/figures/{{figure}}.png",
+        png=f"{RESULTS}/figures/{{figure}}.png",
+        pdf=f"{RESULTS}/figures/{{figure}}.pdf",
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",
     conda:
@@ -15,8 +15,6 @@ rule plot:
     params:
         code=lambda w: plan.figure_code(w.figure),
         figure=lambda w: canonical_json({"name": w.figure, **plan.figure(w.figure)}),
-        runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
-        data=lambda w, input: dirname(input.data[0]),
+        shown=lambda w: plan.figure_words(w.figure),
     shell:
-        "python -m report.plot --figure {params.figure:q} --data {params.data:q} --runs {params.runs:q}"
-        " --out {output:q} > {log:q} 2>&1"
+        "python -m report.plot --figure {params.figure:q} {params.shown:q} --out {output.png:q} > {log:q} 2>&1"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,13 +12,15 @@ from matplotlib.patches import Rectangle
 from preparation.prepared import Prepared
 from preparation.thumbnails import thumbnails
 from report.clusters import Clusters, clusters, space, spread
-from report.figure import Shown
+from report.figure import Shown, class_names, short
+from report.style import WIDTH, plain, plt
 
+several = True
 of_clusters = True
 of_images = True
 title = "Nearest and farthest images of each cluster"
 
-CELL = 0.44  # inches of an image
+CELL = 0.44  # inches of an image, less where many stand in a row
 MARGIN = 1.25  # inches of the words beside a row
 OTHER = "#d55e00"  # frame of an image of another class than most of its cluster
 
@@ -48,7 +49,7 @@ def gallery(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> tu
     strips, said = {}, {}
     for label, run in runs.items():
         found = clusters(run)
-        every = strips_of(found, spread(run, found), data, settings)
+        every = strips_of(found, spread(run, found), run.data, settings)
         strips[label] = every[: settings.clusters]
         name, unit = space(run, found)
         what = f"Distance in {name}{' of unit length' if unit else ''}"
@@ -56,7 +57,8 @@ def gallery(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> tu
         said[label] = f"{count}, largest first. {what} to the cluster's mean."
         if every[0].top is not None:
             said[label] += " Framed: of another class than most of its cluster."
-    return draw(strips, data, settings, said), [row for label in strips for row in numbers(label, strips[label], data)]
+    told = [row for label, run in runs.items() for row in numbers(label, strips[label], run.data)]
+    return draw(strips, {label: run.data for label, run in runs.items()}, settings, said), told
 
 
 def strips_of(found: Clusters, distances: np.ndarray, data: Prepared, settings: Settings) -> list[Strip]:
@@ -64,7 +66,7 @@ def strips_of(found: Clusters, distances: np.ndarray, data: Prepared, settings: 
     that of the rows.
     """
     labels = data.labels[found.rows] if data.labels.ndim == 1 else np.full(len(found.rows), -1)
-    names = data.card.get("class_names") or [str(number) for number in range(data.card["classes"])]
+    names = class_names(data)
     strips = []
     for cluster in np.unique(found.ids):
         members = np.flatnonzero(found.ids == cluster)
@@ -101,22 +103,25 @@ def numbers(label: str, strips: list[Strip], data: Prepared) -> list[dict[str, A
     return rows
 
 
-def draw(strips: Mapping[str, list[Strip]], data: Prepared, settings: Settings, said: Mapping[str, str]) -> Figure:
+def draw(
+    strips: Mapping[str, list[Strip]], data: Mapping[str, Prepared], settings: Settings, said: Mapping[str, str]
+) -> Figure:
     """One block of strips for each run; `said` stands below it."""
-    heights = [len(block) * CELL + 0.65 for block in strips.values()]
-    columns = settings.nearest + settings.farthest
-    size = (MARGIN + (columns + 0.5) * CELL, sum(heights) + 0.3)
+    columns = settings.nearest + settings.farthest + 0.5
+    cell = min(CELL, (WIDTH - MARGIN) / columns)
+    heights = [len(block) * cell + 0.55 for block in strips.values()]
+    size = (MARGIN + columns * cell, sum(heights) + 0.3)
     figure, axes = plt.subplots(
         len(strips), 1, figsize=size, squeeze=False, height_ratios=heights, layout="constrained"
     )
     for axis, (label, block) in zip(axes.flat, strips.items(), strict=True):
-        _draw_block(axis, block, data, settings)
-        axis.set_title(plain(label), fontsize=8, loc="left", pad=14)
+        _draw_block(axis, block, data[label], settings, MARGIN / cell)
+        axis.set_title(label, loc="left", pad=14)
         axis.text(0, 0, said[label], transform=axis.transAxes, fontsize=6.5, va="top", color="0.3")
     return figure
 
 
-def _draw_block(axis: Axes, strips: list[Strip], data: Prepared, settings: Settings) -> None:
+def _draw_block(axis: Axes, strips: list[Strip], data: Prepared, settings: Settings, margin: float) -> None:
     """Units of the axis are images: strip i lies at y = i, the farthest begin half an image after the nearest."""
     gap, far = 0.06, settings.nearest + 0.5
     for y, strip in enumerate(strips):
@@ -133,7 +138,7 @@ def _draw_block(axis: Axes, strips: list[Strip], data: Prepared, settings: Setti
                     axis.add_patch(Rectangle((left - width, middle - height), 2 * width, 2 * height, **frame))
     for start, word in ((0.0, "nearest"), (far, "farthest")):
         axis.text(start + gap, -0.08, word, fontsize=7, va="bottom")
-    axis.set(xlim=(-MARGIN / CELL, far + settings.farthest), ylim=(len(strips) + 0.05, 0), aspect="equal")
+    axis.set(xlim=(-margin, far + settings.farthest), ylim=(len(strips) + 0.05, 0), aspect="equal")
     axis.set_axis_off()
 
 
@@ -141,19 +146,9 @@ def _words(axis: Axes, y: int, strip: Strip) -> None:
     """Name, size and, with labels, the most frequent class of a strip, left of its images."""
     lines = [f"cluster {strip.cluster}", f"{strip.size} row{'s' * (strip.size > 1)}, {strip.share:.1%}"]
     if strip.top is not None:
-        lines.append(f"{plain(short(strip.top))}: {strip.pure:.0%}")
+        name = f"class {strip.top}" if strip.top.isdecimal() else strip.top  # no number among numbers
+        lines.append(f"{plain(short(name, 18))}: {strip.pure:.0%}")
     axis.text(-0.15, y + 0.5, "\n".join(lines), fontsize=6.5, va="center", ha="right", linespacing=1.15)
-
-
-def short(name: str, length: int = 18) -> str:
-    """A name of a class that fits beside a picture, and that is no number among numbers."""
-    name = f"class {name}" if name.isdecimal() else name
-    return name if len(name) <= length else f"{name[: length - 1]}…"
-
-
-def plain(text: str) -> str:
-    """Text in which a dollar sign is a dollar sign."""
-    return text.replace("$", r"\$")
 
 
 FIGURE = gallery
