@@ -75,7 +75,12 @@ def places(part: str) -> dict[str, Path]:
 @functools.lru_cache(maxsize=256)
 def _names_in(place: Path, _mtime: int) -> dict[str, Path]:
     if place.suffix == ".yaml":
-        return dict.fromkeys(read_yaml(place), place)
+        content = read_yaml(place) or {}  # nothing but comments: no names
+        if not isinstance(content, Mapping):
+            raise ConfigError(
+                f"{short(place)}: a {type(content).__name__} found; `name: settings` of each entry expected"
+            )
+        return dict.fromkeys(content, place)
     return {path.stem: path for path in sorted(place.glob("*.yaml"))}
 
 

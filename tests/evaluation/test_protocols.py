@@ -12,7 +12,7 @@ from evaluation.probe import ProbeError
 from evaluation.probes import low_shot_svm
 from pipeline import catalogue
 from pipeline.record import StageError, hashes
-from preparation.prepared import open_prepared
+from preparation.prepared import Prepared, open_prepared
 from tests import poison
 from tests.evaluation.samples import probe
 
@@ -259,6 +259,15 @@ def test_what_is_reported_is_the_chosen_epoch(parts, stages):
     short = long | {"epochs": found["epoch"]}
     again = stages.probe(folder, features, protocols["ab"], {"linear_mixem": short})["linear_mixem"]
     assert {**again, "epochs": 40} == found
+
+
+def test_without_labels_a_collapse_is_judged_by_the_classes_of_the_card(tmp_path):
+    path = tmp_path / "kmeans.npz"
+    np.savez(path, rows=np.arange(6), clusters=np.zeros(6, int), seen_rows=np.arange(6), seen=np.zeros(6, int))
+    for classes in (1, 3):
+        data = Prepared(tmp_path, {"classes": classes}, np.full(6, -1))
+        found = evaluation.evaluate._score(path, {"status": "ok", "files": hashes(path)}, data)
+        assert [found["degenerate"], found["seen"]["degenerate"]] == [classes == 3] * 2
 
 
 def test_rows_without_labels_are_not_probed(stages, tmp_path):

@@ -132,9 +132,9 @@ def build(rows=90, **settings):
     return method
 
 
-def data(rows=90):
+def data(rows=90, spread=0.2):
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(rows, 6, generator=generator) * 0.2 + torch.eye(3, 6)[torch.arange(rows) % 3]
+    return torch.randn(rows, 6, generator=generator) * spread + torch.eye(3, 6)[torch.arange(rows) % 3]
 
 
 def context(x, epoch=0):
@@ -259,13 +259,17 @@ def test_an_empty_cluster_keeps_its_means():
 
 
 def test_centres_start_in_the_data_and_a_choice_never_asks_for_labels():
-    x = data()
+    """Blobs that an untrained encoder keeps apart are found row for row.
+
+    Wider ones overlap in its latents, and then what is found turns on the last bits of a processor's products.
+    """
+    x = data(spread=0.05)
     several = [{"initialisations": 3, "choose": choose} for choose in ("inertia", "silhouette", "likelihood")]
     for settings in ({}, *several):
         method = build(**settings)
         method.before_epoch(context(x, 0))
-        sizes = np.bincount(method.clusters, minlength=3)
-        assert sizes.min() >= 25  # three blobs of thirty
+        assert len(set(zip(np.arange(90) % 3, method.clusters.tolist(), strict=True))) == 3
+        assert np.bincount(method.clusters).tolist() == [30, 30, 30]
 
 
 @pytest.mark.parametrize("criterion", ["inertia", "silhouette", "likelihood"])

@@ -78,6 +78,7 @@ PROBES += mutants(
 PROBES += mutants(
     "evaluation/evaluate.py",
     PROTOCOLS,
+    one_cluster_asked_for=('asked = data.card["classes"]', "asked = 1"),
     probed_on_scored_rows=('for part in ("train", "test"))', 'for part in ("train", "train"))'),
     trained_on_everything=("data, train, test, data.rows(", "data, np.union1d(train, test), test, data.rows("),
     labels_of_other_rows_scored=(
@@ -99,7 +100,7 @@ METRICS += mutants(
 METRICS += mutants(
     "evaluation/metrics/sizes.py",
     "tests/evaluation/metrics",
-    never_degenerate=("return bool(few or silent)", "return False"),
+    never_degenerate=("return bool(_few(found, effective) or silent)", "return False"),
 )
 METRICS += mutants(
     "evaluation/geometry.py",

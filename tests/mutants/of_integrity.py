@@ -7,6 +7,7 @@ STATE = "tests/training/test_resume.py::test_two_unreadable_generations_start_an
 FILES = mutants(
     "pipeline/data_files.py",
     "tests/pipeline/test_data_files.py",
+    splits_in_the_order_of_the_file=("sorted(_places(spec, self.root))", "_places(spec, self.root)"),
     content_of_files_ignored=('f"{path.name}\\0{sha256(path)}\\0"', 'f"{path.name}\\0"'),
     names_of_files_ignored=('f"{path.name}\\0{sha256(path)}\\0"', 'f"{sha256(path)}\\0"'),
     folders_of_files_ignored=('f"{folder.relative_to(self.root)}\\0{self._group(', 'f"{self._group('),

@@ -36,8 +36,8 @@ PROVENANCE += mutants(
     base_is_no_input=('inputs["base"] = self.train(base).fingerprint', "pass"),
     neighbours_are_no_input=("inputs[use] = self.mine(base, neighbours).fingerprint", "pass"),
     probes_without_seed=(
-        'return _stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)',
-        'return _stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, None)',
+        'return self._stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, run.seed)',
+        'return self._stage("probe", roots, settings, {"features": self.embed(run).fingerprint}, None)',
     ),
     method_is_no_code=(
         '("training.train", f"methods.{recipe[\'method\']}"), settings',
@@ -61,8 +61,8 @@ RECIPES += mutants(
     "tests/training/test_protocols.py tests/pipeline/test_recipes.py",
     network_may_differ_from_the_base=("if key not in TREATMENTS and base.get(key) != value:", "if False:"),
     labels_of_the_training_splits=(
-        'return protocol["probe"]["train"] if signature(',
-        'return protocol["train"] if signature(',
+        'return protocol["probe"]["train"]',
+        'return protocol["train"]',
     ),
     nothing_is_watched=('watched = {"score": protocol["score"]} if', "watched = {} if"),
 )
@@ -75,6 +75,11 @@ RECIPES += mutants(
         '"watched": ("watched", protocol["train"])',
     ),
 )
+RECIPES += mutants(
+    "pipeline/runs.py",
+    "tests/workflow/test_unlabelled.py",
+    bases_ask_for_labelled_splits=(' or without_labels(catalogue.entry("data set", dataset))', ""),
+)
 CHECKS = mutants(
     "pipeline/checks.py",
     "tests/pipeline/test_plan.py",
@@ -85,6 +90,12 @@ CHECKS += mutants(
     "pipeline/catalogue.py",
     "tests/pipeline/test_plan.py",
     keys_may_stand_twice=("            if key in seen:\n", "            if False:\n"),
+)
+CHECKS += mutants(
+    "pipeline/catalogue.py",
+    "tests/pipeline/test_catalogue.py",
+    nothing_of_ones_own=("for place in (CONFIG / part, OWN / part):", "for place in (CONFIG / part,):"),
+    own_names_win=("if twice := sorted(set(found) & set(here)):", "if twice := []:"),
 )
 CHECKS += mutants(
     "preparation/prepared.py",

@@ -33,6 +33,15 @@ def test_own_entries_of_files_of_many_names(own):
     assert any(line.split()[:1] == ["mine"] for line in show.listing())
 
 
+def test_own_files_of_many_names_may_be_empty_but_are_no_lists(own):
+    own.mkdir()
+    (own / "assigners.yaml").write_text("# mine: {algorithm: kmeans}\n")
+    assert "kmeans" in catalogue.names("assigner")
+    (own / "probes.yaml").write_text("- mine\n")
+    with pytest.raises(ConfigError, match=r"own/probes.yaml: a list found; `name: settings` of each entry expected"):
+        catalogue.names("probe")
+
+
 def test_own_recipes_extend_those_of_the_project(own):
     write(own / "recipes" / "mine.yaml", {"extends": "simclr", "families": {}, "batch_size": 17})
     assert recipes.resolve("mine", "digits")["batch_size"] == 17

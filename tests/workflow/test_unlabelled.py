@@ -154,6 +154,17 @@ def test_labelled_data_with_an_unlabelled_split_may_be_clustered_too(own):
     assert Plan(own(datasets=["stl10"], overrides={})).runs.base(run).protocol == "unlabeled"  # as the recipe says
 
 
+def test_the_base_is_trained_on_what_there_is(own, tmp_path):
+    """The recipes of STL10's family start from train+unlabeled, which data without labels do not have."""
+    photographs = {"family": "stl", "shape": [96, 96, 3], "normalisation": {"mean": [0.5] * 3, "std": [0.25] * 3}}
+    content = DATASET | photographs | {"splits": {"unlabeled": 2000}}
+    (tmp_path / "own" / "datasets" / "mine.yaml").write_text(yaml.safe_dump(content))
+    run = Run("mine", "clusters", "mixem", 0)
+    plan = Plan(own(overrides={}))
+    assert plan.runs.recipe(run)["base"]["protocol"] != "same"
+    assert plan.runs.base(run) == Run("mine", "clusters", "simclr_base", 0)
+
+
 def test_stages_by_hand_refuse_what_needs_labels(own, tmp_path, monkeypatch, capsys):
     stages = Stages(Plan(own()), monkeypatch)
     stages.prepare()
