@@ -24,6 +24,7 @@ try:
     config.update(plan.config)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
+        plan.check_targets(sys.argv[1:])  # Snakemake's own list of them comes after this file
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:

@@ -10,16 +10,17 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipeline import catalogue, cluster_figures
+from pipeline import catalogue
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
-from pipeline.figures import check_figure
+from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version
 from pipeline.record import whole
@@ -45,12 +46,11 @@ class Plan:
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
+        for run in self.runs.all():
+            check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
+        self.figures = Figures(self.runs)
         for name in config["figures"]:
-            self.figure(name)
-        shown = [pair for name in config["figures"] for pair in self.figure_clusters(name)]
-        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(run for run, _ in shown)]):
-            assigners = [*self.runs.assigners(run), *(name for of, name in shown if of == run and name)]
-            check_run(run, self.runs.recipe(run), assigners, self.runs.probes(run))
+            self.figures.entry(name)
 
     # ---- files and parameters of jobs
 
@@ -97,39 +97,35 @@ class Plan:
         """metrics.json of every run behind a table."""
         return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
 
-    def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure. Raises ConfigError for one that this suite cannot draw."""
-        figure, runs = cluster_figures.entry(name), [run for _, run in self.runs.of_figure(name)]
-        check_figure(name, figure, runs, self.tables, self.config["datasets"])
-        return figure
+    def check_targets(self, words: Iterable[str]) -> None:
+        """Raise ConfigError for a figure among the words of a command that this suite cannot draw."""
+        for target in map(Path, words):
+            if target.parent == Path(self.results, "figures") and target.suffix in (".png", ".pdf"):
+                self.figures.entry(target.stem)
 
     def figure_words(self, name: str) -> list[str]:
         """What the stage that draws a figure is told of its data: folders of data sets and runs, or a table's plan."""
-        if "table" in (figure := self.figure(name)):
+        if "table" in (figure := self.figures.entry(name)):
             return ["--table", self.plan_path(figure["table"])]
-        shown = self.runs.of_figure(name)
-        data = dict.fromkeys(f"{self.results}/data/{run.dataset}" for _, run in shown)
-        return ["--data", *data, "--runs", *(f"{label}={self.results}/{run.path}" for label, run in shown)]
+        shown = self.figures.shown(name)
+        data = dict.fromkeys(f"{self.results}/data/{of.run.dataset}" for of in shown)
+        return ["--data", *data, "--runs", *(f"{of.label}={self.results}/{of.run.path}" for of in shown)]
 
     def figure_files(self, name: str) -> list[str]:
         """The files that a figure is drawn from: of its runs and data sets, or all behind its table."""
-        if "table" in (figure := self.figure(name)):
+        if "table" in (figure := self.figures.entry(name)):
             return [self.plan_path(figure["table"]), *self.table_metrics(figure["table"])]
-        shown = self.figure_clusters(name)
-        parts = {f"data/{run.dataset}": ["card.json", "images.npy", "labels.npy"] for run, _ in shown}
-        parts |= {run.path: ["features.npz", "history.csv", "snapshots.npz"] for run, _ in shown}
-        for run, assigner in shown:
-            parts[run.path] += [f"clusters/{assigner}.npz", f"clusters/{assigner}.json"] if assigner else []
-        return [f"{self.results}/{part}/{file}" for part, files in parts.items() for file in dict.fromkeys(files)]
-
-    def figure_clusters(self, name: str) -> list[tuple[Run, str | None]]:
-        """The runs of a figure, each with the assigner whose clusters are shown, None where it shows no clusters."""
-        entries = self.figure(name).get("recipes", {})
-        return [(run, cluster_figures.named(entries[label])[1]) for label, run in self.runs.of_figure(name)]
+        files: dict[str, None] = {}
+        for _, run, assigner in self.figures.shown(name):
+            of_data = (f"data/{run.dataset}/{file}" for file in ("card.json", "images.npy", "labels.npy"))
+            clusters = (f"clusters/{assigner}.npz", f"clusters/{assigner}.json") if assigner else ()
+            of_run = (f"{run.path}/{file}" for file in ("features.npz", "history.csv", "snapshots.npz", *clusters))
+            files |= dict.fromkeys([*of_data, *of_run])
+        return [f"{self.results}/{file}" for file in files]
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""
-        return code_version("report.plot", f"report.figures.{self.figure(name)['kind']}")
+        return code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""

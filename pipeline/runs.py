@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import catalogue, cluster_figures, recipes
+from pipeline import catalogue, recipes
 from pipeline.data_set import without_labels
-from pipeline.naming import require
 from pipeline.provenance import canonical_json
 
 
@@ -87,28 +86,6 @@ class Runs:
     def protocols(self, table: Table) -> list[str]:
         """The protocols of a table: its own, or the suite's."""
         return table.get("protocols", self.config["protocols"])
-
-    def of_figure(self, name: str) -> list[tuple[str, Run]]:
-        """(label, run) of all that a figure shows, none for one that compares rows of a table. Without `datasets` or
-        `seeds` in its entry: the suite's first; with `all`: the suite's; of the protocols the first.
-        """
-        figure = cluster_figures.entry(name)
-        runs = []
-        for label, shown in figure.get("recipes", {}).items():
-            recipe, _ = cluster_figures.named(shown)
-            require(f"recipe in figure {name!r}:", recipe, recipes.names())
-            runs += [
-                (label, Run(dataset, self.config["protocols"][0], recipe, seed))
-                for dataset in self._in_figure(figure, "datasets")
-                for seed in self._in_figure(figure, "seeds")
-            ]
-        return runs
-
-    def _in_figure(self, figure: Mapping[str, Any], key: str) -> list[Any]:
-        """The data sets or seeds of a figure: those it lists, all of the suite's, or the first of them."""
-        suite = list(self.config[key])
-        asked = figure.get(key, suite[:1])
-        return suite if asked == "all" else asked
 
     # ---- recipes
 

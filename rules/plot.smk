@@ -14,7 +14,7 @@ rule plot:
         runtime=30,
     params:
         code=lambda w: plan.figure_code(w.figure),
-        figure=lambda w: canonical_json({"name": w.figure, **plan.figure(w.figure)}),
+        figure=lambda w: canonical_json({"name": w.figure, **plan.figures.entry(w.figure)}),
         shown=lambda w: plan.figure_words(w.figure),
     shell:
         "python -m report.plot --figure {params.figure:q} {params.shown:q} --out {output.png:q} > {log:q} 2>&1"
