@@ -1,5 +1,5 @@
-"""Figures that a suite can draw, by name: files of config/figures, and {kind}-{recipe}-{assigner} for the clusters of any
-run, such as gallery-mixem-argmax, for which no file is needed.
+"""Figures that a suite can draw, by name: files of config/figures, and {kind}-{recipe}-{assigner} for the clusters of
+any run, such as gallery-mixem-argmax, for which no file is needed.
 
 What a kind can show, its file in report/figures says as literals (report/figure.py). What it cannot is refused here,
 before any job exists.

@@ -1,5 +1,6 @@
 """Clusters of a run as figures read them: which rows are in which, and the features that the assigner saw."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,32 @@ def clusters(run: Shown) -> Clusters:
     """The scored rows of a run and their clusters. Raises StageError where they are missing, damaged, of other features
     or were not possible.
     """
+    path, record = _record(run)
+    if record["status"] != "ok":
+        raise StageError(f"{path}: {_no_clusters(record)}")
+    rows, ids = read_arrays(path, record, "rows", "clusters").values()
+    return Clusters(rows, ids, record["settings"]["assigner"])
+
+
+def no_clusters(run: Shown) -> str | None:
+    """Why a run has no clusters, None where it has some: its assigner could do nothing with its features."""
+    record = _record(run)[1]
+    return None if record["status"] == "ok" else _no_clusters(record)
+
+
+def _no_clusters(record: Mapping[str, Any]) -> str:
+    reason = f" ({record['reason']})" if record.get("reason") else ""
+    return f"no clusters, their stage ended as {record['status']}{reason}"
+
+
+def _record(run: Shown) -> tuple[Path, dict[str, Any]]:
+    """Where the clusters of a run lie, and the record of their stage."""
     path = Path(run.folder, "clusters", f"{run.assigner}.npz")
     records = read_records(path.with_suffix(".json"), "embed", f"assign/{run.assigner}")
     embedded = read_records(run.folder / "features.json", "embed")["embed"]
     if any(records["embed"].get(fact) != embedded.get(fact) for fact in ("fingerprint", "files")):
         raise StageError(f"{path} was made from other features than those of {run.folder}; assign again")
-    record = records[f"assign/{run.assigner}"]
-    if record["status"] != "ok":
-        reason = f": {record['reason']}" if record.get("reason") else ""
-        raise StageError(f"{path}: no clusters, since their stage ended as {record['status']}{reason}")
-    rows, ids = read_arrays(path, record, "rows", "clusters").values()
-    return Clusters(rows, ids, record["settings"]["assigner"])
+    return path, records[f"assign/{run.assigner}"]
 
 
 def space(run: Shown, found: Clusters) -> tuple[str, bool]:

@@ -38,4 +38,4 @@ def mean_curve(seeds: Sequence[Curve]) -> Curve:
 def seeds_said(curves: Mapping[str, Sequence[Curve]]) -> str:
     """What an axis says of its curves where they are means."""
     counts = sorted({len(seeds) for seeds in curves.values()})
-    return "" if counts in ([1], []) else f"mean of {' or '.join(map(str, counts))} seeds (thin: each)"
+    return "" if counts in ([1], []) else f"mean of {' or '.join(map(str, counts))} seeds"

@@ -25,7 +25,9 @@ results/figures/{name}.png and .pdf; a test in tests/report. Nothing else knows 
   vectors are refused before any job; `of_labels = True`: rows without labels are.
 - Out: a matplotlib Figure without a title above all; the stage writes title and data sets there, and saves it. Or that
   and its numbers, a list of rows (name -> value), which go beside it as .csv.
-- Errors. StageError that names the file and what it lacks: the figure is not drawn then.
+- Errors. StageError that names the file and what it lacks: the figure is not drawn then. A kind may have
+  `LACKS = diverged` (below), or a function like it that says why one run has nothing to show: the other runs are
+  drawn without it, and the title says so.
 - Style (report/style.py). Drawn at the size of a page. One colour per class, the same in every panel, named as in the
   data card in a legend below; curves also differ by dash and mark. Panels that are compared share their axes.
 - Text in $...$ is drawn as mathematics; `style.plain` is for names that are a user's own.
@@ -59,6 +61,12 @@ class Shown:
     label: str
     seed: int
     assigner: str | None = None
+    status: str = "ok"  # of its training
+
+
+def diverged(run: Shown) -> str | None:
+    """Why a run has no features to show: its training diverged; None where it did not."""
+    return "diverged" if run.status == "diverged" else None
 
 
 def load(kind: str) -> Any:

@@ -7,12 +7,13 @@ python -m report.plot --figure ranking --table results/.plan/table2-0123456789ab
 
 import argparse
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from pipeline import figures
 from pipeline.catalogue import entry_or_json
 from pipeline.record import StageError, read_records, run_stage, verified, whole
 from pipeline.tables import read_plan
@@ -20,18 +21,21 @@ from pipeline.wings import own_settings
 from preparation.prepared import Prepared, check_made_from, open_prepared
 from report.contents import read_checked
 from report.figure import Shown, by_data, load
-from report.style import PDF, PNG, check_text, set_title
+from report.style import PDF, PNG, check_text, plain, set_title
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figure", required=True, help="name in config/figures, or its JSON")
+    parser.add_argument(
+        "--figure", required=True, help="name of a figure (config/figures, or {kind}-{recipe}-{assigner}), or its JSON"
+    )
     parser.add_argument("--data", nargs="+", default=[], help="prepared folder of every data set that is shown")
     parser.add_argument("--runs", nargs="+", default=[], help="label=folder of every run; seeds of a label repeat it")
     parser.add_argument("--table", help="plan file of the table, for a figure that compares rows of a table")
     parser.add_argument("--out", required=True, help="the .png to write; a .pdf appears beside it")
     arguments = parser.parse_args()
-    name, entry = entry_or_json("figure", arguments.figure)
+    text = arguments.figure
+    name, entry = entry_or_json("figure", text) if text.startswith("{") else (text, figures.entry(text))
     check_text(entry["title"], f"figure {name!r}: title")
     kind = load(entry["kind"])
     settings = kind.Settings(**own_settings("figure", entry))
@@ -42,8 +46,9 @@ def main() -> None:
         said = entry["table"]
     else:
         runs = shown(name, arguments.runs, entry["recipes"], arguments.data)
+        runs, left = showable(name, runs, getattr(kind, "LACKS", None))
         drawn = kind.FIGURE(runs, next(iter(runs.values())).data, settings)
-        title, said = f"{entry['title']} ({', '.join(by_data(runs))})", ", ".join(runs)
+        title, said = f"{entry['title']} ({', '.join(by_data(runs))}{left})", ", ".join(runs)
     figure, numbers = drawn if isinstance(drawn, tuple) else (drawn, [])
     if numbers:
         write_numbers(Path(arguments.out).with_suffix(".csv"), numbers)
@@ -57,6 +62,21 @@ def save(figure: Figure, out: Path) -> None:
     for path, how in ((out, {"format": "png", **PNG}), (out.with_suffix(".pdf"), {"format": "pdf", **PDF})):
         with whole(path) as file:
             figure.savefig(file, **how)
+
+
+def showable(
+    figure: str, runs: Mapping[str, Shown], lacks: Callable[[Shown], str | None] | None
+) -> tuple[dict[str, Shown], str]:
+    """The runs that have what a kind shows, and words for its title of those that do not: a failed seed costs itself.
+
+    Raises StageError where nothing is left.
+    """
+    missing = {name: why for name, run in runs.items() if lacks is not None and (why := lacks(run))}
+    said = "; ".join(f"{plain(name)}: {why}" for name, why in missing.items())
+    if len(missing) == len(runs):
+        raise StageError(f"figure {figure!r}: nothing to show; {said}")
+    left = f"; left out: {said}" if said else ""
+    return {name: run for name, run in runs.items() if name not in missing}, left
 
 
 def shown(
@@ -98,7 +118,8 @@ def _run(figure: str, word: str, recipes: Mapping[str, Any], data: Mapping[str, 
     verified(path / "features.npz", read_records(path / "features.json", "embed")["embed"])
     recipe = recipes.get(label)
     asked = recipe if isinstance(recipe, Mapping) else {}
-    return Shown(path, asked.get("features"), own, label, records["train"]["seed"], asked.get("assigner"))
+    trained = records["train"]
+    return Shown(path, asked.get("features"), own, label, trained["seed"], asked.get("assigner"), trained["status"])
 
 
 def write_numbers(path: Path, numbers: Iterable[Mapping[str, Any]]) -> None:

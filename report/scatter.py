@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from preparation.prepared import Prepared
 from report.figure import class_names
-from report.style import GREY, LEGEND, class_style, legend_below, page, panels, parts, plain, set_title, wrapped
+from report.style import GREY, LEGEND, class_style, legend_below, page, panels, parts, plain, set_panel_title, set_title
 
 SIDE = 1.7  # inches of a panel
 POINT = 1.8  # size of a point
@@ -81,6 +81,6 @@ def draw(one: Scatter, within: Any = None) -> Any:
             points = plane[one.labels == number]
             axis.plot(*points.T, **style(int(number)) | {"markersize": POINT}, rasterized=True, label=str(number))
         axis.set(xticks=[], yticks=[])
-        axis.set_title(wrapped(name, SIDE, 8))
+        set_panel_title(axis, name, SIDE)
     legend_below(figure, legend)
     return figure

@@ -44,6 +44,7 @@ plt.rcParams.update(
         "lines.linewidth": 1.2,
         "lines.markersize": 3.5,
         "axes.prop_cycle": plt.cycler(color=COLOURS),
+        "image.composite_image": False,  # every image of a gallery keeps its pixels in a PDF
         "pdf.fonttype": 42,  # TrueType: text that can be searched, and that publishers take
     }
 )
@@ -105,6 +106,11 @@ def width_of(figure: FigureBase) -> float:
 def set_title(figure: FigureBase, text: str) -> None:
     """A title above a whole figure, or above one of its parts, that is not cut off."""
     figure.suptitle(wrapped(text, 0.94 * width_of(figure), plt.rcParams["font.size"] + 1))
+
+
+def set_panel_title(axis: Axes, text: str, side: float) -> None:
+    """A title above one panel of `side` inches, as wide as what its axis leaves of them."""
+    axis.set_title(wrapped(text, 0.8 * side, plt.rcParams["axes.titlesize"]))
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 from evaluation.confusion import Matched, matched_confusion
 from pipeline.record import StageError
 from preparation.prepared import Prepared
-from report.clusters import clusters
+from report.clusters import clusters, no_clusters
 from report.figure import Shown, class_names, short
 from report.style import WIDTH, plain, plt
 
 several = True
+LACKS = no_clusters
 of_clusters = True
 of_labels = True
 title = "Classes against clusters"

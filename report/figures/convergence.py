@@ -13,7 +13,7 @@ from pipeline.record import StageError
 from preparation.prepared import Prepared
 from report.curves import Curve, plot, seeds_said
 from report.figure import Shown, by_data, by_label, snapshots
-from report.style import legend_below, panels, wrapped
+from report.style import legend_below, panels, set_panel_title
 
 several = True
 
@@ -58,9 +58,8 @@ def draw(found: Mapping[str, Mapping[str, Sequence[Curve]]]) -> Figure:
     legend = {}
     for axis, (title, curves) in zip(axes, found.items(), strict=True):
         legend |= plot(axis, curves, order)
-        axis.set(ylim=(0, 1))
-        axis.set_title(wrapped(", ".join(filter(None, [title * (len(found) > 1), seeds_said(curves)])), side, 8))
-    figure.supxlabel("epoch", fontsize=8)
+        axis.set(ylim=(0, 1), xlabel="epoch")
+        set_panel_title(axis, ", ".join(filter(None, [title * (len(found) > 1), seeds_said(curves)])), side)
     figure.supylabel("ACC of a sample of training images", fontsize=8)
     legend_below(figure, legend)
     return figure

@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from preparation.prepared import Prepared
-from report.figure import Shown, features, rows_of, some
-from report.style import COLOURS, panels, wrapped
+from report.figure import Shown, diverged, features, rows_of, some
+from report.style import COLOURS, panels, set_panel_title
 
 several = True
+LACKS = diverged
 SIDE, BINS = 1.7, 60
 
 
@@ -44,7 +45,7 @@ def draw(gaps: Mapping[str, np.ndarray]) -> Figure:
     for axis, (name, gap) in zip(axes, gaps.items(), strict=True):
         axis.hist(gap, bins=bins, weights=np.full(len(gap), 1 / len(gap)), color="0.45")
         axis.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
-        axis.set_title(wrapped(f"{name}: mean {gap.mean():.2f}", SIDE, 8))
+        set_panel_title(axis, f"{name}: mean {gap.mean():.2f}", SIDE)
     figure.supxlabel("$d_Z - d_X$ between neighbours", fontsize=8)
     figure.supylabel("share of pairs", fontsize=8)
     return figure

@@ -7,11 +7,12 @@ from typing import Literal
 from matplotlib.figure import Figure
 
 from preparation.prepared import Prepared
-from report.figure import Shown, by_data, project, rows_of, some
+from report.figure import Shown, by_data, diverged, project, rows_of, some
 from report.figure import features as read_features
 from report.scatter import Scatter, scatters
 
 several = True
+LACKS = diverged
 
 
 @dataclass(frozen=True)

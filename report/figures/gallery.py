@@ -11,11 +11,12 @@ from matplotlib.patches import Rectangle
 
 from preparation.prepared import Prepared
 from preparation.thumbnails import thumbnails
-from report.clusters import Clusters, clusters, space, spread
+from report.clusters import Clusters, clusters, no_clusters, space, spread
 from report.figure import Shown, class_names, short
 from report.style import WIDTH, plain, plt
 
 several = True
+LACKS = no_clusters
 of_clusters = True
 of_images = True
 title = "Nearest and farthest images of each cluster"

@@ -11,7 +11,7 @@ from preparation.prepared import Prepared
 from report.curves import Curve, plot, seeds_said
 from report.figure import Shown, by_data, by_label
 from report.history import read_history
-from report.style import legend_below, panels, wrapped
+from report.style import legend_below, panels, set_panel_title
 
 several = True
 SIDE = 2.3
@@ -52,8 +52,8 @@ def draw(found: Mapping[str, Mapping[str, Sequence[Curve]]]) -> Figure:
     legend = {}
     for axis, (name, curves) in zip(axes, found.items(), strict=True):
         legend |= plot(axis, curves, order)
-        axis.set_title(wrapped(", ".join(filter(None, [name, seeds_said(curves)])), SIDE, 8))
-    figure.supxlabel("epoch", fontsize=8)
+        axis.set_xlabel("epoch")
+        set_panel_title(axis, ", ".join(filter(None, [name, seeds_said(curves)])), SIDE)
     legend_below(figure, legend)
     return figure
 

@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 
 from evaluation.similarity import centre_ranks
 from preparation.prepared import Prepared
-from report.figure import Shown, features, rows_of
-from report.style import panels, wrapped
+from report.figure import Shown, diverged, features, rows_of
+from report.style import panels, set_panel_title
 
 several = True
+LACKS = diverged
 SIDE = 1.7
 
 
@@ -39,7 +40,7 @@ def draw(tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
     for axis, (name, (first, second)) in zip(axes, tables.items(), strict=True):
         same = first == second
         axis.imshow(same, cmap="Greys", vmin=0, vmax=1.3)
-        axis.set_title(wrapped(f"{name}: {same.mean():.2f} agree", SIDE, 8))
+        set_panel_title(axis, f"{name}: {same.mean():.2f} agree", SIDE)
         for side in (axis.xaxis, axis.yaxis):
             side.get_major_locator().set_params(integer=True)
     figure.supxlabel("cluster", fontsize=8)

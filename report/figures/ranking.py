@@ -137,7 +137,8 @@ def draw(compared: Comparison, settings: Settings, protocol: str) -> Figure:
     cd, (chi, p) = critical_difference(k, n, settings.alpha), friedman(ranks)
     differ = p < settings.alpha
     order = np.argsort(ranks.mean(1), kind="stable")
-    means, names = ranks.mean(1)[order], [plain(compared.methods[number]) for number in order]
+    means = ranks.mean(1)[order]
+    names = [f"{plain(compared.methods[number])} ({mean:.2f})" for number, mean in zip(order, means, strict=True)]
     bars = groups(means, cd) if differ else [(0, k - 1)]
     said = [
         f"Mean ranks of {k} methods by {settings.metric} over {n} data sets ({', '.join(compared.datasets)}; "
@@ -180,8 +181,6 @@ def _diagram(means: np.ndarray, names: Sequence[str], bars: Sequence[tuple[int, 
         _line(axis, [mean, mean, end], [0.5, y, y], 0.7)
         side = {"ha": "left" if better else "right", "va": "center"}
         axis.annotate(name, (end, y), (3 if better else -3, 0), textcoords="offset points", fontsize=8, **side)
-        axis.annotate(f"{mean:.2f}", (end, y), (0, 1), textcoords="offset points", fontsize=6,
-                      ha="right" if better else "left", va="bottom")  # fmt: skip
     return figure
 
 

@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 
 from pipeline.record import StageError
 from preparation.prepared import Prepared
-from report.figure import Shown, by_data, project
+from report.figure import Shown, by_data, diverged, project
 from report.figure import snapshots as read_snapshots
 from report.scatter import Scatter, scatters
 
 several = True
+LACKS = diverged
 
 
 @dataclass(frozen=True)
