@@ -158,11 +158,12 @@ def _diagram(means: np.ndarray, names: Sequence[str], bars: Sequence[tuple[int, 
     below = 0.75 + 0.09 * len(bars)
     right = -(-k // 2)  # of the better half, whose names stand on the right
     height = below + ROW * right + 0.2 + 0.13 * (text.count("\n") + 1) + 0.35
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    room = max(text_width(name, 8) for name in names) + 0.15  # beside the axis, for the names
+    per_rank = max(0.22, (WIDTH - 0.3 - 2 * room) / (k - 1))
+    width = max(WIDTH, 2 * room + per_rank * (k - 1) + 0.3)
+    figure = Figure(figsize=(width, height), layout="constrained")
     figure.supxlabel(text, fontsize=7)
     axis = figure.add_subplot()
-    room = max(text_width(name, 8) for name in names) + 0.15  # beside the axis, for the names
-    per_rank = max(0.2, (WIDTH - 0.3 - 2 * room) / (k - 1))
     axis.set(xlim=(k + room / per_rank, 1 - room / per_rank), ylim=(below + ROW * right, 0))
     axis.set_axis_off()
     _line(axis, [k, 1], [0.5, 0.5], 1.0)
