@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.data_set import are_vectors
 from preparation.image_files import read_image
 from preparation.prepared import DataError, Prepared
 
@@ -15,7 +16,7 @@ def thumbnails(data: Prepared, rows: Sequence[int] | np.ndarray, side: int = 96)
     another number of channels than 1 and 3, and for files that are missing or damaged.
     """
     height, width, channels = data.card["shape"]
-    if (height == 1 and channels == 1) or channels not in (1, 3):
+    if are_vectors(data.card["shape"]) or channels not in (1, 3):
         raise DataError(f"data set {data.card['name']!r}: rows of shape {data.card['shape']} are no images to be shown")
     factor = min(1.0, side / max(height, width))
     box = max(1, round(width * factor)), max(1, round(height * factor))
