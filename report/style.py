@@ -5,7 +5,6 @@ normal and for each kind of colour-deficient vision), which matplotlib ships; mo
 """
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ MARKS = "o^svDP"
 DASHES = ["-", "--", ":", "-."]
 GREY = "0.6"  # of what has no class
 WIDTH = 7.0  # inches: the text of a page
+HELD = "\N{NO-BREAK SPACE}"  # in place of a space that no line ends at
 LEGEND = 20  # as many classes have a legend
 PNG, PDF = {"dpi": 200}, {"dpi": 300, "metadata": {"CreationDate": None}}  # the same drawing is the same bytes
 
@@ -89,13 +89,23 @@ def text_width(text: str, size: float) -> float:
 
 def wrapped(text: str, width: float, size: float) -> str:
     """The text in as many lines as it takes to be no wider than `width` inches; mathematics stays in one piece."""
-    held = re.sub(r"(?<!\\)\$.*?(?<!\\)\$", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    lines = [held]
-    for columns in range(len(held), 3, -1):
-        lines = textwrap.wrap(held, columns, break_on_hyphens=False)
-        if all(text_width(line.replace("\N{NO-BREAK SPACE}", " "), size) <= width for line in lines):
-            break
-    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+    held = re.sub(r"(?<!\\)\$.*?(?<!\\)\$", lambda found: found[0].replace(" ", HELD), text)
+    lines: list[str] = []
+    words = re.split("[ \t\n]+", held)
+    for word in (piece for whole in words for piece in _pieces(whole.replace(HELD, " "), width, size)):
+        if lines and text_width(f"{lines[-1]} {word}", size) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def _pieces(word: str, width: float, size: float) -> list[str]:
+    """A word, halved as often as it takes to fit; mathematics cannot be halved."""
+    if len(word) < 4 or "$" in word or text_width(word, size) <= width:
+        return [word]
+    half = len(word) // 2
+    return [*_pieces(word[:half], width, size), *_pieces(word[half:], width, size)]
 
 
 def width_of(figure: FigureBase) -> float:

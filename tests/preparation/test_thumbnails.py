@@ -46,11 +46,11 @@ def test_a_file_of_another_aspect_stands_on_white(tmp_path):
     assert (found[12:20] == [10, 20, 30]).all()
     assert (found[:11] == 255).all()
     assert (found[21:] == 255).all()
-    with pytest.raises(DataError, match="gone.png"):
+    with pytest.raises(DataError, match=r"gone\.png"):
         thumbnails(data(np.array(["gone.png"]), (32, 32, 3), tmp_path), [0])
 
 
 @pytest.mark.parametrize("shape", [(1, 12, 1), (8, 8, 2), (8, 8, 4)])
 def test_what_is_no_image_is_refused(shape):
-    with pytest.raises(DataError, match="data set 'd': rows of shape .* are no images"):
+    with pytest.raises(DataError, match=r"data set 'd': rows of shape .* are no images"):
         thumbnails(data(np.zeros((2, *shape), np.float32), shape), [0])
