@@ -17,7 +17,7 @@ from pipeline.record import StageError
 from preparation.prepared import Prepared
 from report.clusters import clusters, no_clusters
 from report.figure import Shown, class_names, short
-from report.style import WIDTH, plain, plt
+from report.style import WIDTH, plain, plt, wrapped
 
 several = True
 LACKS = no_clusters
@@ -122,7 +122,7 @@ def _name_columns(axis: Axes, table: Matched) -> None:
         more = "; behind the line those of no class"
     if (table.clusters < 0).any():
         more += "; -: a class without one"
-    axis.set_xlabel(f"clusters, in the order of their classes{more}", fontsize=7)
+    axis.set_xlabel(wrapped(f"clusters, in the order of their classes{more}", _size(table)[0], 7), fontsize=7)
 
 
 FIGURE = confusion

@@ -11,7 +11,6 @@ from pipeline.runs import Run
 
 ROW = {"recipe": "pixels", "assigner": "kmeans_raw"}
 SMALL = {"title": "s", "metrics": ["ACC", "largest_share"], "rows": [{"label": a, **ROW} for a in "abc"]}
-SMALL["rows"].append({"label": "probe", "recipe": "pixels", "probe": "knn", "datasets": ["digits", "digits_200"]})
 RANKING = {"kind": "ranking", "metric": "ACC", "table": "small"}
 
 
@@ -96,7 +95,7 @@ STL = {"datasets": ["stl10"], "protocols": ["clusters"], "overrides": {}}
         (RANKING, {}, "f.yaml: .* at least 2, and table 'small' has 1 in this suite .digits_200.; seeds of one"),
         (RANKING | {"metric": "largest_share"}, TWO, "'largest_share': neither more nor less of it is better"),
         (RANKING | {"metric": "ACX"}, TWO, "metric 'ACX' is none of table 'small'; did you mean 'ACC'"),
-        (RANKING | {"of": "knn"}, TWO, "at least 3 methods can be ranked, and table 'small' has 1 .probe. of 'knn'"),
+        (RANKING | {"of": "knn"}, TWO, "at least 3 methods can be ranked, and table 'small' has 0 .none. of 'knn'"),
         ({**RANKING, "recipes": {"A": "simclr"}}, TWO, "is not valid|valid under each|oneOf|should not be"),
         ({**GALLERY, "recipes": {"A": "simclr"}}, {},
          r"f.yaml: kind 'gallery' shows clusters, but 'A' names no assigner; write {recipe: simclr, assigner: kmeans}"),

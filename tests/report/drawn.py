@@ -11,7 +11,7 @@ def placed(figure):
         for axes in figure.axes
         for axis in (axes.xaxis, axes.yaxis)
         for tick in axis.get_major_ticks()
-        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        if not axes.axison or not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
         for label in (tick.label1, tick.label2)
     }
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
