@@ -13,7 +13,7 @@ sys.path.insert(0, str(workflow.basedir))
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
-from pipeline.locks import take_working_directory
+from pipeline.locks import jobs_run_elsewhere, take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
 from pipeline.record import StageError
@@ -72,6 +72,8 @@ onstart:
     if workflow.is_main_process:
         try:
             plan.begin()
+            if workflow.non_local_exec:
+                jobs_run_elsewhere()
         except StageError as problem:
             raise WorkflowError(str(problem)) from None
 
@@ -87,8 +89,10 @@ onsuccess:
 
 
 onerror:
-    # A failed run costs its own cells: what there is of each table goes beside it, with the cause of what is missing.
+    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the cause of
+    # what is missing.
     if workflow.is_main_process:
-        for name in plan.tables:
+        asked_rules = {job.rule.name for job in workflow.dag.jobs}
+        for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")

@@ -23,6 +23,8 @@ try:
 except ImportError:
     flock = None
 
+ELSEWHERE = "with a cluster"  # second line of the file that names the host of a run
+
 _held: dict[str, IO[str]] = {}  # open files keep their locks until the process ends
 
 
@@ -39,7 +41,8 @@ def _in_words(where: str) -> Iterator[None]:
 def take_working_directory(folder: str | Path = ".snakemake") -> None:
     """Say that a run is at work here. Where the last one died, Snakemake's own locks, which outlive it, are removed.
 
-    Only if it died on this host: elsewhere nobody here can know, and `snakemake --unlock` stays the user's decision.
+    Only if it died on this host, and its jobs with it: of another host, and of jobs that a cluster still runs, nobody
+    here can know, and `snakemake --unlock` stays the user's decision.
     """
     folder = Path(folder)
     if flock is None:
@@ -49,25 +52,42 @@ def take_working_directory(folder: str | Path = ".snakemake") -> None:
     locks = folder / "locks"
     if _taken(file, LOCK_EX):
         file.seek(0)
-        owner = file.read().strip()
+        owner, elsewhere = file.readline().strip(), file.readline().strip()
         if locks.is_dir() and any(locks.iterdir()):
-            if owner == platform.node():
-                shutil.rmtree(locks)
-                print("the run before was killed: its lock is removed, and what it left half done is made again",
-                      file=sys.stderr)  # fmt: skip
-            else:
-                print(
-                    f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has ended, "
-                    "`snakemake --unlock` and the same command again go on",
-                    file=sys.stderr,
-                )
+            if owner != platform.node() or elsewhere:
+                print(_still_locked(owner, elsewhere), file=sys.stderr)
                 _hold(folder, file)
-                return  # the other host stays the one that is named
+                return  # what is written there stays what the next try reads
+            shutil.rmtree(locks)
+            print("the run before was killed: its lock is removed, and what it left half done is made again",
+                  file=sys.stderr)  # fmt: skip
         file.truncate(0)
-        file.write(platform.node())
+        file.write(f"{platform.node()}\n")
         file.flush()
         _remove_damaged(folder / "metadata")
     _hold(folder, file)
+
+
+def jobs_run_elsewhere(folder: str | Path = ".snakemake") -> None:
+    """Say, for whoever comes after this process's death, that its jobs do not die with it: a cluster has them."""
+    file = _held.get(str(Path(folder).absolute()))
+    if file is not None:
+        file.seek(0)
+        if file.readline().strip() == platform.node() and not file.readline():
+            file.write(f"{ELSEWHERE}\n")
+            file.flush()
+
+
+def _still_locked(owner: str, elsewhere: str) -> str:
+    if owner != platform.node():
+        return (
+            f"the working directory is locked by a run on {owner or 'an unknown host'}: once that has ended, "
+            "`snakemake --unlock` and the same command again go on"
+        )
+    return (
+        f"the run before was killed, but its jobs are {elsewhere}, and may still run: once none does (squeue and "
+        "scancel, with SLURM), `snakemake --unlock` and the same command again go on"
+    )
 
 
 def _remove_damaged(notes: Path) -> None:

@@ -150,6 +150,7 @@ class Plan:
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
         return {
             **({"BENCH_DATA_ROOT": root} if root else {}),
+            "BENCH_SOURCES_CACHE": os.path.abspath(f"{self.results}/.sources.json"),
             # Stages are `python -m ...` from any working directory, here and on a cluster node.
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "BENCH_DOWNLOAD": str(int(config["download"])),

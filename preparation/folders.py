@@ -1,5 +1,6 @@
 """Image files in folders of classes, as ImageNet lays them out."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -35,7 +36,7 @@ def read_folder(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         labels += [label for _, label in found]
         splits[split] = len(found)
     source = f"files under {spec['folder']}"
-    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), str(base.resolve()), classes)
+    return Raw(np.array(paths), np.array(labels), splits, source, dict(NOTES), os.path.abspath(base), classes)
 
 
 def _classes(spec: Mapping[str, Any], root: Path, base: Path, folders: Mapping[str, Path]) -> list[str]:

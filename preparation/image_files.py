@@ -1,6 +1,7 @@
 """Image files: which are taken, and how their pixels become bytes of RGB or grey."""
 
 import contextlib
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from preparation.prepared import RIGHTS, DataError
+from pipeline.data_files import MISSING, DataFiles
+from preparation.prepared import RIGHTS, DataError, Prepared
 
 if TYPE_CHECKING:  # slow to import, and images in memory do without
     from PIL.Image import Image
@@ -21,6 +23,25 @@ NOTES = {
     "transparency": "shown on white",
     "16 bits": "divided by 257",
 }
+
+
+def check_unchanged(data: Prepared) -> None:
+    """Raise DataError where the image files of a data set are no longer those that it was prepared from.
+
+    They are read by every stage anew, and may be edited between two stages of one run. The pipeline's own cache of
+    hashes makes this a look at sizes and times; without it, by hand, all content is read.
+    """
+    expected = data.card["record"].get("sources")
+    if data.root is None or expected is None:
+        return
+    cache = os.environ.get("BENCH_SOURCES_CACHE")
+    found = DataFiles(data.data_root, cache).hash(data.card["record"]["settings"])
+    if found != expected:
+        happened, mend = ("are gone", "put them back, and ") if found == MISSING else ("changed", "")
+        raise DataError(
+            f"{data.root}: image files of data set {data.card['name']!r} {happened} since it was prepared "
+            f"({expected} expected, {found} found): {mend}run the same command again"
+        )
 
 
 def check_image(path: Path) -> None:

@@ -58,16 +58,21 @@ class Prepared:
 
     @property
     def root(self) -> Path | None:
-        """Folder of the image files, or None for images that are stored here.
+        """Folder of the image files, or None for images that are stored here."""
+        return self.data_root / self.card["folder"] if self.card.get("root") else None
 
-        Below the present data root, whose files are the ones that were hashed, where it has that folder; else where the
-        files lay when they were prepared.
+    @property
+    def data_root(self) -> Path:
+        """The folder that a data set of image files counts from.
+
+        The present data root, whose files are the ones that were hashed, where it has the folder of the data set; else
+        the one that it was prepared from.
         """
-        if not self.card.get("root"):
-            return None
-        here = Path(os.environ.get("BENCH_DATA_ROOT", ""), self.card.get("folder") or "")
-        known = os.environ.get("BENCH_DATA_ROOT") and self.card.get("folder") and here.is_dir()
-        return here if known else Path(self.card["root"])
+        here, folder = os.environ.get("BENCH_DATA_ROOT"), self.card["folder"]
+        if here and Path(here, folder).is_dir():
+            return Path(here)
+        root = Path(self.card["root"])
+        return root.parents[len(Path(folder).parts) - 1] if Path(folder).parts else root
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """The rows as float32 [n, d], pixels in 0..1: the input space of the geometry metrics."""

@@ -1,5 +1,6 @@
 """PASCAL VOC: photographs that hold several kinds of object each."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def read_voc(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
         splits,
         f"files under {spec['folder']}",
         dict(NOTES),
-        str(base.resolve()),
+        os.path.abspath(base),
         list(CLASSES),
     )
 

@@ -1,13 +1,17 @@
 """What several test files need: prepared data, a copy of the project with a finished smoke suite, snakemake runs."""
 
+import atexit
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 # Test processes side by side, each with a thread for every core, would spend their time waiting for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -48,6 +52,22 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (_group(item.nodeid) != "smoke", not item.nodeid.startswith(SLOW)))
 
 
+def pytest_configure(config):
+    """The test processes share one server of warm Pythons, which is ready when the first of them asks."""
+    if getattr(config.option, "numprocesses", None):
+        warm_python()
+
+
+def warm_python() -> str:
+    """The folder of a `python` that starts at once (tests/warm.py)."""
+    if "WARM_PYTHON" not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="warm"))
+        server = warm.start(folder)  # it ends when its input does, which is when this process has ended
+        atexit.register(lambda: (server.kill(), shutil.rmtree(folder, ignore_errors=True)))
+        os.environ["WARM_PYTHON"] = str(folder)
+    return os.environ["WARM_PYTHON"]
+
+
 @dataclass
 class Project:
     """A copy of the project in which tests may edit files and run the pipeline."""
@@ -58,7 +78,7 @@ class Project:
         """What a command here finds, nothing of this process's own settings, and `env`."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "SNAKEMAKE_", "MLFLOW_"))}
         return kept | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([warm_python(), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": str(self.root),
             "BENCH_OWN": os.environ["BENCH_OWN"] if self.root == ROOT else str(self.root / "own"),
             "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -73,7 +93,7 @@ class Project:
 
     def snakemake(self, *words: str, env: dict[str, str] | None = None, timeout: int = 300):
         return self.run(
-            sys.executable, "-m", "snakemake", *words, "--cores", "2", "--configfile", SMOKE, env=env, timeout=timeout
+            "python", "-m", "snakemake", *words, "--cores", "2", "--configfile", SMOKE, env=env, timeout=timeout
         )
 
     def plan(self, name: str) -> Path:
@@ -82,7 +102,7 @@ class Project:
         return max(plans, key=lambda path: path.stat().st_mtime_ns)
 
     def stage(self, module: str, *words: str, env: dict[str, str] | None = None, timeout: int = 120):
-        return self.run(sys.executable, "-m", module, *words, env=env, timeout=timeout)
+        return self.run("python", "-m", module, *words, env=env, timeout=timeout)
 
 
 def copy_project(target: Path) -> Project:

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from methods.method import Batch
 from pipeline.record import StageError
-from preparation.image_files import read_image
+from preparation.image_files import check_unchanged, read_image
 from preparation.prepared import Prepared
 from training import pixels
 from training.augmentation import Augment, sample_crop
@@ -239,6 +239,7 @@ def centre_crop(image: Tensor, size: tuple[int, int]) -> Tensor:
 def training_feed(data: Prepared, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> Images | Files:
     """The feed of `rows` of a prepared data set; `labels` [len(rows)] or None."""
     if data.root is not None:
+        check_unchanged(data)
         return Files(data.root, data.images[rows], labels, tuple(data.card["shape"]), device)
     contiguous = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
     return Images(data.images[rows[0] : rows[-1] + 1] if contiguous else data.images[rows], labels, device)

@@ -81,10 +81,23 @@ LOCKS = mutants(
     "pipeline/locks.py",
     "tests/pipeline/test_locks.py",
     living_runs_are_unlocked=("    if _taken(file, LOCK_EX):\n", "    if True:\n"),
-    dead_runs_stay_locked=("            if owner == platform.node():\n", "            if False:\n"),
-    every_host_is_this_one=("            if owner == platform.node():\n", "            if True:\n"),
+    dead_runs_stay_locked=("if owner != platform.node() or elsewhere:", "if True:"),
+    every_host_is_this_one=("if owner != platform.node() or elsewhere:", "if elsewhere:"),
+    jobs_of_a_cluster_die_too=("if owner != platform.node() or elsewhere:", "if owner != platform.node():"),
+    another_hosts_run_is_marked=("if file.readline().strip() == platform.node() and not", "if not"),
     damaged_notes_stay=("            path.unlink()\n", "            pass\n"),
     two_checkouts_at_once=("        if not alone:\n", "        if False:\n"),
     one_run_of_a_checkout=("    _taken(file, LOCK_SH)\n    _held[", "    _held["),
+)
+FILES += mutants(
+    "preparation/image_files.py",
+    "tests/training/test_files.py",
+    edited_files_are_read=("    if found != expected:\n        happened", "    if False:\n        happened"),
+    files_are_hashed_without_the_cache=("DataFiles(data.data_root, cache)", "DataFiles(data.data_root, None)"),
+)
+FILES += mutants(
+    "training/feed.py",
+    "tests/training/test_files.py",
+    nobody_looks_for_edited_files=("        check_unchanged(data)\n", ""),
 )
 MUTANTS = [*FILES, *VERIFIED, *LOCKS]

@@ -93,6 +93,32 @@ def test_locks_of_a_killed_run_are_removed_and_those_of_a_living_one_are_not(sta
     assert (tmp_path / "work" / "running").read_text() == "another-host"  # also for the next try
 
 
+def test_jobs_of_a_killed_run_that_a_cluster_has_keep_its_locks(tmp_path, capsys):
+    """They do not die with it, and a second one of each would write into the same files."""
+    folder, locked = tmp_path / "work", tmp_path / "work" / "locks"
+    locks.jobs_run_elsewhere(folder)  # a process that holds nothing has nothing to say
+    assert not folder.exists()
+    locks.take_working_directory(folder)
+    for _ in range(2):  # once is enough
+        locks.jobs_run_elsewhere(folder)
+    assert (folder / "running").read_text() == f"{platform.node()}\nwith a cluster\n"
+    locked.mkdir()
+    (locked / "0.output.lock").write_text("results/table2.csv\n")
+    for _ in range(2):  # the second try is no wiser
+        locks._held.clear()
+        locks.take_working_directory(folder)
+        assert (locked / "0.output.lock").exists()
+        assert "its jobs are with a cluster, and may still run: once none does" in capsys.readouterr().err
+    (locked / "0.output.lock").unlink()  # `snakemake --unlock`
+    locks._held.clear()
+    locks.take_working_directory(folder)
+    assert (folder / "running").read_text() == f"{platform.node()}\n"
+    assert capsys.readouterr().err == ""
+    (folder / "running").write_text("another-host\n")
+    locks.jobs_run_elsewhere(folder)
+    assert (folder / "running").read_text() == "another-host\n"
+
+
 def test_without_file_locks_nobody_is_shown_to_be_dead(tmp_path, monkeypatch):
     """Some network file systems lock nothing: what may be a living run's stays."""
 

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather, gather_constant
 from methods.method import Batch, Context, DataFacts, Method, build_method, load_method
 from pipeline.recipes import method_names, resolve
-from tests.conftest import ROOT
+from tests.conftest import ROOT, warm_python
 from tests.training.test_resume import columns, start_until
 
 RANKS, ROWS = 2, 8
@@ -209,7 +208,8 @@ def test_gather_is_in_rank_order(ranks):
 
 def environment(minutes):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("BENCH_", "SLURM_"))}
-    return kept | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": minutes}
+    path = os.pathsep.join([warm_python(), os.environ["PATH"]])
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": minutes}
 
 
 def train(folder, out, resume):
@@ -226,7 +226,7 @@ def train(folder, out, resume):
         "full",
     ]
     words += ["--seed", "3", "--devices", "2", "--device", "cpu", "--out", out, "--resume", resume]
-    return [sys.executable, "-m", "training.train", *map(str, words)]
+    return ["python", "-m", "training.train", *map(str, words)]
 
 
 def test_training_resumes_exactly_on_two_processes_and_embeds_every_row_once(digits_200, tmp_path):
@@ -273,7 +273,7 @@ def test_training_resumes_exactly_on_two_processes_and_embeds_every_row_once(dig
             "--device",
             "cpu",
         ]
-        command = [sys.executable, "-m", "training.embed", *map(str, words)]
+        command = ["python", "-m", "training.embed", *map(str, words)]
         done = subprocess.run(command, env=environment("10"), capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         with np.load(out / "features.npz") as stored:

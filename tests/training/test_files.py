@@ -9,6 +9,7 @@ import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
 import training.feed
+from pipeline.data_files import DataFiles
 from pipeline.record import Record, StageError
 from preparation.prepared import DataError, open_prepared, write_prepared
 from preparation.readers import read
@@ -61,6 +62,33 @@ def test_files_are_read_below_the_present_data_root(prepared, tmp_path, monkeypa
     assert prepared.root == (prepared.folder.parent / "made").resolve()  # nothing lies there
     (tmp_path / "moved" / "made").mkdir(parents=True)
     assert prepared.root == tmp_path / "moved" / "made"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["hashes known", "by hand"])
+def test_files_edited_between_stages_are_refused(made, tmp_path, monkeypatch, known):
+    (made / "linked").symlink_to(made)
+    spec, cache = SPEC | {"folder": "linked/made"}, tmp_path / "sources.json"
+    files = DataFiles(made, cache)
+    sources = files.hash(spec)
+    files.save()
+    monkeypatch.delenv("BENCH_DATA_ROOT", raising=False)
+    monkeypatch.setenv("BENCH_SOURCES_CACHE", str(cache) if known else "")
+    raw, out = read(spec, made, False), tmp_path / "prepared"
+    record = Record("prepare", ("preparation.prepare",), {"name": "made", **spec}, {"sources": sources})
+    write_prepared(out, "made", spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,
+                   sources=sources)  # fmt: skip
+    feed = lambda: training_feed(open_prepared(out), np.arange(12), None, torch.device("cpu"))  # noqa: E731
+    with monkeypatch.context() as patch:
+        if known:  # sizes and times are enough
+            patch.setattr("pipeline.data_files.sha256", None)
+        assert isinstance(feed(), Files)
+    path = made / "made" / "train" / "n00000001" / "0.JPEG"
+    Image.new("RGB", (40, 50)).save(path)
+    with pytest.raises(DataError, match=r"made: image files of data set 'made' changed since it was prepared .* again"):
+        feed()
+    path.parent.parent.rename(made / "elsewhere")
+    with pytest.raises(DataError, match=r"are gone since it was prepared .*: put them back, and run the same command"):
+        feed()
 
 
 def test_a_class_list_selects_and_orders(made):

@@ -4,7 +4,6 @@ import csv
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, warm_python
 from training.checkpoint import ResumeState, read_state
 from training.fabric import LightningEnvironment
 
@@ -35,12 +34,13 @@ def command(data: Path, recipe: str, out: Path, resume: Path, *more: str) -> lis
         resume,
         *more,
     ]
-    return [sys.executable, "-m", "training.train", *map(str, words)]
+    return ["python", "-m", "training.train", *map(str, words)]
 
 
 def environment(minutes: str = "0") -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("BENCH_")}
-    return kept | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": minutes}
+    path = os.pathsep.join([warm_python(), os.environ["PATH"]])
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BENCH_CHECKPOINT_MINUTES": minutes}
 
 
 def finish(words: list[str], minutes: str = "0") -> str:

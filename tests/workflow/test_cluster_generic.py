@@ -69,6 +69,7 @@ def test_a_job_killed_for_its_memory_is_run_again_with_more(cluster, tmp_path):
     done = project.snakemake(target, *words, env={**env, "BENCH_SUBMIT": "-q short"}, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (project.root / target).is_file()
+    assert (project.root / ".snakemake" / "running").read_text().splitlines()[1:] == ["with a cluster"]
     submitted = (tmp_path / "submitted").read_text().splitlines()
     assert [line.split(" -J ")[0] for line in submitted] == ["-q short", "-q short"]
     assert "rusage[mem=4000MB] -M 4000MB -W 60" in submitted[0]

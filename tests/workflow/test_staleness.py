@@ -249,12 +249,15 @@ def test_bad_configuration_is_one_clear_error_before_any_job(smoke):
     assert "Traceback" not in said
 
 
-def test_missing_data_files_stop_before_any_training(smoke):
-    done = smoke.snakemake("results/smoke/runs/mnist/full/simclr_base/seed0/model.pt", "--config", "datasets=[mnist]")
+def test_missing_data_files_stop_before_any_training_and_cost_the_table_that_was_asked_for(smoke):
+    words = ("--config", "datasets=[mnist]", "tables=[table2,pixels]", "results=results/other")
+    done = smoke.snakemake("results/other/table2.csv", *words)
     assert done.returncode == 1
     said = done.stdout + done.stderr
     assert "set BENCH_DATA_ROOT" in said
     assert "rule train" not in said
+    assert "results/other/table2.csv was not made" in said
+    assert "results/other/pixels.csv was not made" not in said
 
 
 def test_cluster_jobs_do_not_rewrite_the_plan(smoke):
