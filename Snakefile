@@ -9,6 +9,10 @@ from snakemake.utils import min_version
 min_version("9.20")
 sys.path.insert(0, str(workflow.basedir))
 
+from pipeline.live import attach
+
+attach(workflow)
+
 
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
@@ -60,10 +64,11 @@ rule all:
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
         [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        f"{RESULTS}/report/index.html",
         f"{RESULTS}/mlflow.json" if config["track"] else [],
 
 
-for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "track"):
+for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "report", "track"):
 
     include: f"rules/{stage}.smk"
 
@@ -96,3 +101,9 @@ onerror:
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        if "report" in asked_rules:
+            asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
+            drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
+            shell(
+                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --partial || true"
+            )

@@ -7,14 +7,16 @@ whatever is made from it. Hashes of files that did not change (path, size, times
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 from pipeline import catalogue
 from pipeline.record import StageError, read_json, sha256, write_json
 
 MISSING = "missing"
+# Endings of image files, as torchvision's readers of folders take them.
+IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 # Where torchvision keeps the files of a class below its root; others keep them in {class}/raw.
 TORCHVISION = {
     "CIFAR10": ("cifar-10-batches-py",),
@@ -62,7 +64,7 @@ class DataFiles:
         total = hashlib.sha256()
         # Not in the order of the splits: settings travel as JSON with sorted keys.
         for place in sorted(_places(spec, self.root)):
-            groups = list(_groups(place))
+            groups = list(_groups(place, _wanted(spec, self.root, place)))
             if not groups:
                 return MISSING
             for folder, files in groups:
@@ -141,16 +143,50 @@ def _places(spec: Mapping[str, Any], root: Path) -> list[Path]:
     return listed + [base / spec.get("split_folders", {}).get(split, split) for split in spec["splits"]]
 
 
-def _groups(place: Path) -> Iterator[tuple[Path, list[Path]]]:
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is a system's or a program's own (.DS_Store, .ipynb_checkpoints), and no data."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def is_image(name: str) -> bool:
+    """Whether a file is taken for an image, by the ending of its name."""
+    return name.lower().endswith(IMAGES) and not is_hidden(name)
+
+
+def _wanted(spec: Mapping[str, Any], root: Path, place: Path) -> Callable[[str, str], bool]:
+    """Which files at a place its reader takes, by (folder below it, name): others make nothing stale."""
+    if spec["source"] != "folder":
+        return lambda folder, name: not is_hidden(name)
+    if place == root / spec["folder"] / spec.get("split_folders", {}).get("unlabeled", "unlabeled"):
+        return lambda folder, name: is_image(name)
+    listed = _listed(root / spec["class_list"]) if "class_list" in spec else None
+
+    def of_a_class(folder: str, name: str) -> bool:
+        above = PurePath(folder).parts
+        return bool(above) and (listed is None or above[0] in listed) and is_image(name)
+
+    return of_a_class
+
+
+def _listed(path: Path) -> set[str] | None:
+    """The classes that a list names; None for a list that its reader will refuse."""
+    try:
+        return {line.split()[0] for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()}
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _groups(place: Path, wanted: Callable[[str, str], bool]) -> Iterator[tuple[Path, list[Path]]]:
     """(place, [it]) for a file; (folder, its files) for every folder below one, in order; nothing where none is."""
     if place.is_file():
         yield place, [place]
     elif place.is_dir():
         for folder, below, names in os.walk(place, followlinks=True):
-            below.sort()
+            below[:] = sorted(name for name in below if not is_hidden(name))
+            here = os.path.relpath(folder, place)
             # Links to nothing, and what is no file, are nothing that a reader takes.
-            files = [path for name in sorted(names) if (path := Path(folder, name)).is_file()]
-            if files:
+            taken = (Path(folder, name) for name in sorted(names) if wanted("" if here == "." else here, name))
+            if files := [path for path in taken if path.is_file()]:
                 yield Path(folder), files
 
 

@@ -22,8 +22,8 @@ from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
 from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
-from pipeline.provenance import ROOT, canonical_json, code_version
-from pipeline.record import whole
+from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
+from pipeline.record import sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
 from pipeline.tables import plan_name, table_path, table_plan, table_runs
@@ -138,6 +138,12 @@ class Plan:
         return code_version(f"report.{stage}")
 
     @staticmethod
+    def page_code() -> str:
+        """Hash of the code of the report page and of the files that it is laid out with."""
+        files = {path.name: sha256(path) for path in (ROOT / "report" / "web").glob("[a-z]*")}
+        return fingerprint(code=code_version("report.page"), files=files)
+
+    @staticmethod
     def splits(stage: Stage) -> str:
         """The part of the protocol that a stage uses, as JSON: splits it never reads do not make it stale."""
         return canonical_json(stage.settings["protocol"])
@@ -171,9 +177,13 @@ class Plan:
 
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
-        runs = [{"folder": f"{self.results}/{run.path}", **run.__dict__} for run in self.runs.all()]
-        tables = [self.table_path(name) for name in self.tables]
-        return {"suite": self.config["suite"], "results": self.results, "runs": runs, "tables": tables}
+        shown = self.runs.shown()
+        runs = [
+            {"folder": f"{self.results}/{run.path}", **run.__dict__, "shown": shown.get(run, {})}
+            for run in self.runs.all()
+        ]
+        made = {"tables": [self.table_path(name) for name in self.tables], "figures": f"{self.results}/figures"}
+        return {"suite": self.config["suite"], "results": self.results, "runs": runs, **made}
 
     @functools.cached_property
     def plan_texts(self) -> dict[str, str]:
@@ -213,9 +223,10 @@ class Plan:
         self.sources.files.save()
 
     def sweep(self) -> None:
-        """Remove the plans of runs that have ended. One that stayed would be older than the table, and so hide from a
-        later run that asks for it again that the table is of another.
+        """Remove the plans of runs that have ended, and the page of one that failed. A plan that stayed would be older
+        than the table, and so hide from a later run that asks for it again that the table is of another.
         """
+        Path(self.results, "report", "index.partial.html").unlink(missing_ok=True)
         if alone(self.results):
             for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
                 for path in folder.glob("*.json"):

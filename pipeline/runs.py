@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pipeline import catalogue, recipes
 from pipeline.data_set import without_labels
 from pipeline.provenance import canonical_json
+from pipeline.record import StageError
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,13 @@ class Run:
     def path(self) -> str:
         """Folder under the results folder."""
         return f"runs/{self.dataset}/{self.protocol}/{self.recipe}/seed{self.seed}"
+
+    @classmethod
+    def at(cls, path: str) -> "Run":
+        """The run in whose folder a file lies. Raises StageError for a path that is in none."""
+        if not (found := re.search(r"(?:^|/)runs/([^/]+)/([^/]+)/([^/]+)/seed(\d+)/[^/]", path)):
+            raise StageError(f"{path}: not in the folder of a run, runs/DATA SET/PROTOCOL/RECIPE/seedN")
+        return cls(found[1], found[2], found[3], int(found[4]))
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,17 @@ class Runs:
             if protocol == row.get("protocol", protocol)
             for seed in self.config["seeds"]
         ]
+
+    def shown(self) -> dict[Run, dict[str, list[str]]]:
+        """What tables show of each run: "clustering/ASSIGNER" or the probe's name -> metrics, in the order of rows."""
+        found: dict[Run, dict[str, list[str]]] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                key = f"clustering/{row['assigner']}" if "assigner" in row else row.get("probe")
+                for run in self.of_row(table, row):
+                    metrics = found.setdefault(run, {}).setdefault(key, [])
+                    metrics += [metric for metric in table["metrics"] if metric not in metrics]
+        return found
 
     def datasets(self, table: Table) -> list[str]:
         """The data sets of a table: its own, or the suite's."""

@@ -1,22 +1,18 @@
 """Why a result is not there: which of the stages behind it ended without one, and the last words of its log."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.log_files import last_line
 from pipeline.record import StageError, read_json
-
-TAIL = 8192  # bytes of a log that are looked at
-LONGEST = 300  # characters of its last line that are told
-COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def undone(run: Mapping[str, Any]) -> list[dict[str, str]]:
     """The sources of a run's result (pipeline/sources.py) whose records are missing, unreadable or differ from the
     plan, upstream first.
     """
-    return [source for source in run.get("sources", []) if _fingerprint(source) != source["fingerprint"]]
+    return [source for source in run.get("sources", []) if recorded(source).get("fingerprint") != source["fingerprint"]]
 
 
 def cause(run: Mapping[str, Any]) -> str:
@@ -27,28 +23,16 @@ def cause(run: Mapping[str, Any]) -> str:
     absent = [source for source in undone(run) if not Path(source["output"]).exists()]
     for source in absent:
         if Path(source["log"]).is_file():
-            return f"stage {source['stage']} did not finish: {_last_line(Path(source['log']))} ({source['log']})"
+            return f"stage {source['stage']} did not finish: {last_line(source['log'])} ({source['log']})"
     return f"stage {absent[0]['stage']} never started" if absent else ""
 
 
-def _fingerprint(source: Mapping[str, str]) -> str | None:
-    """The fingerprint that a source's record holds, None where no record can be read."""
+def recorded(source: Mapping[str, str]) -> Mapping[str, Any]:
+    """The record of a source's stage, empty where none can be read."""
     try:
         stored = read_json(source["record"])
         # A data card holds one record, a run's files one for every stage.
-        return (stored.get("records", {}).get(source["stage"]) or stored.get("record") or {}).get("fingerprint")
+        found = stored.get("records", {}).get(source["stage"]) or stored.get("record")
     except (StageError, AttributeError):
-        return None
-
-
-def _last_line(log: Path) -> str:
-    """The last line of a log that is not blank."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, log.stat().st_size - TAIL))
-            text = file.read().decode("utf-8", errors="replace")
-    except OSError as problem:
-        return f"its log cannot be read: {problem.strerror}"
-    lines = [line.strip() for line in COLOURS.sub("", text).splitlines()]
-    last = next((line for line in reversed(lines) if line), "its log is empty, as of a job that was killed")
-    return last if len(last) <= LONGEST else f"{last[:LONGEST]}..."
+        return {}
+    return found if isinstance(found, Mapping) else {}

@@ -35,11 +35,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Read:
-    """A result that may be printed: its numbers, the splits it was fitted on, the record of its training."""
+    """A result that may be printed: its numbers, the splits it was fitted on, the records of its stages by name."""
 
     result: dict[str, Any]
     fitted_on: str
-    train: Mapping[str, Any]
+    records: Mapping[str, Any]
+
+    @property
+    def train(self) -> Mapping[str, Any]:
+        """The record of its training."""
+        return self.records["train"]
 
 
 def read_result(run: Mapping[str, Any], spec: Mapping[str, Any], metrics: Iterable[str]) -> Read | Problem:
@@ -84,7 +89,7 @@ def read_result(run: Mapping[str, Any], spec: Mapping[str, Any], metrics: Iterab
     wrong = [name for name in metrics if name in result and not _is_number(result[name])]
     if wrong:
         return unreadable(run, f"{path}: {wrong[0]} is {result[wrong[0]]!r}, a number is expected; delete it")
-    return Read(result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"]), train)
+    return Read(result, "+".join(splits["fit"] if "assigner" in spec else splits["probe"]["train"]), records)
 
 
 def _other_data(run: Mapping[str, Any], records: Mapping[str, Any]) -> str:

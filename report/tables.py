@@ -65,6 +65,7 @@ class Row:
     fitted_on: str = ""
     control: bool = False
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # (data set, metric)
+    reads: list[tuple[Mapping[str, Any], Read | Problem]] = field(default_factory=list)  # each run of it, as read
     notes: list[str] = field(default_factory=list)
 
 
@@ -131,7 +132,8 @@ def _row(
             row.cells[dataset, metric].band = spec.get("bands", {}).get(title, {}).get(metric)
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
-    for run, read in _read(spec, runs, metrics):
+    row.reads = _read(spec, runs, metrics)
+    for run, read in row.reads:
         dataset = run["dataset"]
         if isinstance(read, Problem):
             problems.append(read)

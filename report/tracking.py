@@ -3,23 +3,25 @@
 Each run of the suite becomes one MLflow run. Its tag `bench.key` says which: the identity of the results folder, then
 data set, protocol, recipe and seed, so that folders can share a store and none touches what another mirrored. Its tag
 `bench.fingerprint` says what state of the files it mirrors: the same one is left alone, another one replaces the run.
-Times of metrics are the recorded end of the stage, so that logging twice cannot double a point. What is not finite,
-which stores cannot hold, is told in tags.
+All times are those that the stages recorded, so that logging twice cannot double a point. What a run becomes:
+report/entry.py; the store and its experiment: report/store.py.
 """
 
 import functools
-import math
 import os
 import re
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.provenance import fingerprint
-from pipeline.record import StageError, whole
-from report.contents import Contents, read_contents
+from pipeline.record import StageError, sha256, whole
+from report.contents import read_contents
+from report.entry import LAYOUT, Entry
+from report.store import alone, experiment, folders, masked, store_uri
 
 KEY, STATE = "bench.key", "bench.fingerprint"
 BATCH = 1000  # metrics per request, MLflow's limit
@@ -45,11 +47,6 @@ def identity(results: str) -> str:
     return found
 
 
-def store_uri(results: str) -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite file in the results folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path(results).resolve()}/mlflow.db"
-
-
 def sync(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Mirror the suite that `plan` (pipeline/plan.py, suite_plan) describes; returns counts and the store's address."""
     # A store that does not answer must not hold up a finished suite: fail within seconds, not minutes.
@@ -57,15 +54,22 @@ def sync(plan: Mapping[str, Any]) -> dict[str, Any]:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    uri, results = store_uri(plan["results"]), plan["results"]
     from mlflow import MlflowClient
 
-    uri = store_uri(plan["results"])
-    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    experiment = _experiment(client, plan["suite"], uri)
-    own = identity(plan["results"])
-    mirror = Mirror(client, experiment, _mirrored(client, experiment, own))
+    with alone(*folders(results, uri)):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        found = experiment(client, plan["suite"], results, uri)
+        own = identity(results)
+        mirror = Mirror(client, found, _mirrored(client, found, own))
+        about = {"uri": masked(uri), "experiment": plan["suite"], "experiment_id": found, "results": own}
+        return {**about, "runs": len(plan["runs"]), **_put_all(mirror, plan, own)}
+
+
+def _put_all(mirror: "Mirror", plan: Mapping[str, Any], own: str) -> dict[str, Any]:
+    """All runs of a suite, and one for the suite itself; returns counts, and what cannot be read."""
     counts: dict[str, int] = {"kept": 0, "added": 0, "replaced": 0, "missing": 0}
-    unreadable = []
+    unreadable, entries = [], []
     for run in plan["runs"]:
         folder = Path(run["folder"])
         if not (folder / "train.json").exists():
@@ -73,31 +77,23 @@ def sync(plan: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = "/".join([run["dataset"], run["protocol"], run["recipe"], f"seed{run['seed']}"])
         try:
-            contents = read_contents(folder)
+            entry = Entry(read_contents(folder), run)
         except StageError as problem:
             unreadable.append(str(problem))
             continue
-        log: Callable[[str], None] = functools.partial(_log_run, client, contents=contents)
-        counts[mirror.put(f"{own}/{name}", name, contents.state, log)] += 1
-    tables = [Path(f"{table}{ending}") for table in plan["tables"] for ending in (".csv", ".md", ".tex")]
-    tables = [path for path in tables if path.is_file()]
-    state = fingerprint(**{os.path.relpath(path, plan["results"]): repr(path.read_bytes()) for path in tables})
-    name = f"suite/{plan['suite']}"
-    mirror.put(f"{own}/{name}", name, state, lambda run_id: _log_suite(client, run_id, tables, plan["results"]))
-    about = {"uri": uri, "experiment": plan["suite"], "experiment_id": experiment, "results": own}
-    return {**about, "runs": len(plan["runs"]), **counts, "unreadable": unreadable}
-
-
-def _experiment(client: Any, suite: str, uri: str) -> str:
-    """The suite's experiment, made when missing. Artifacts of a local store lie beside it, wherever we are."""
-    found = client.get_experiment_by_name(suite)
-    if found is None:
-        store = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-        place = (store.resolve().parent / "mlartifacts").as_uri() if uri.startswith("sqlite:///") else None
-        return client.create_experiment(suite, artifact_location=place)
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    return found.experiment_id
+        log: Callable[[str], None] = functools.partial(_log_run, mirror.client, entry=entry)
+        counts[mirror.put(f"{own}/{name}", name, entry.state, (entry.started, entry.ended), log)] += 1
+        entries.append(entry)
+    files = _of_suite(plan)
+    state = fingerprint(
+        layout=LAYOUT,
+        **{os.path.relpath(path, plan["results"]): sha256(path) for paths in files.values() for path in paths},
+    )
+    name, now = f"suite/{plan['suite']}", int(time.time() * 1000)
+    span = (min((e.started for e in entries), default=now), max((e.evaluated for e in entries), default=now))
+    log = functools.partial(_log_suite, mirror.client, suite=plan["suite"], files=files, results=plan["results"])
+    mirror.put(f"{own}/{name}", name, state, span, log)
+    return {**counts, "unreadable": unreadable}
 
 
 def _mirrored(client: Any, experiment: str, own: str) -> dict[str, list[tuple[str, str, str]]]:
@@ -123,89 +119,61 @@ class Mirror:
     experiment: str
     held: Mapping[str, list[tuple[str, str, str]]]
 
-    def put(self, key: str, name: str, state: str, log: Callable[[str], None]) -> str:
-        """Have `log` fill a run, in place of those of another state; "kept" where this state is there already."""
+    def put(self, key: str, name: str, state: str, span: tuple[int, int], log: Callable[[str], None]) -> str:
+        """Have `log` fill a run, in place of those of another state; "kept" where this state is there already.
+
+        `span`: when it began and ended, in milliseconds.
+        """
         before = self.held.get(key, [])
         # An unfinished run is what a killed sync left behind.
         if [(found, status) for _, found, status in before] == [(state, "FINISHED")]:
             return "kept"
-        run = self.client.create_run(self.experiment, tags={KEY: key, STATE: state}, run_name=name)
+        tags = {KEY: key, STATE: state}
+        run = self.client.create_run(self.experiment, start_time=span[0], tags=tags, run_name=name)
         log(run.info.run_id)
-        self.client.set_terminated(run.info.run_id, status="FINISHED")
+        self.client.set_terminated(run.info.run_id, status="FINISHED", end_time=span[1])
         for run_id, _, _ in before:  # only now: a failure above leaves the old run in place
             self.client.delete_run(run_id)
         return "replaced" if before else "added"
 
 
-def _log_run(client: Any, run_id: str, contents: Contents) -> None:
+def _log_run(client: Any, run_id: str, entry: Entry) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    records = contents.records
-    train = records["train"]
-    ended = int(contents.ended.timestamp() * 1000)
-    settings = {"recipe": train["settings"]["recipe"], "protocol": train["settings"]["protocol"], "seed": train["seed"]}
-    settings |= {"base_seed": train.get("base_seed"), "data": records["prepare"]["settings"]["name"]}
-    params = [Param(_allowed(name), str(value)[:6000]) for name, value in _flat(settings)]
-    tags = [RunTag("status", train["status"]), RunTag("device", train["device"]), RunTag("code", train["code"])]
-    if train["git"]:
-        tags.append(RunTag("mlflow.source.git.commit", train["git"]["commit"]))
-    points = []
-    for name, value, step in _numbers(contents):
-        if math.isfinite(value):
-            points.append(Metric(_allowed(name), value, ended, step))
-    tags += [RunTag(_allowed(name), text[:5000]) for name, text in _not_finite(contents).items()]
+    params = [Param(name, value) for name, value in entry.params().items()]
+    tags = [RunTag(name, text) for name, text in entry.tags().items()]
+    points = [Metric(name, value, at, epoch) for name, value, epoch, at in entry.points()]
     for start in range(0, len(params), 100):
-        client.log_batch(run_id, params=params[start : start + 100], tags=tags if start == 0 else ())
+        client.log_batch(run_id, params=params[start : start + 100])
+    for start in range(0, len(tags), 100):
+        client.log_batch(run_id, tags=tags[start : start + 100])
     for start in range(0, len(points), BATCH):
         client.log_batch(run_id, metrics=points[start : start + BATCH])
+    folder = entry.contents.folder
     for name in ("train.json", "metrics.json", "history.csv"):
-        if (path := contents.folder / name).is_file():
+        if (path := folder / name).is_file():
             client.log_artifact(run_id, str(path))
-    for key in contents.results:
-        path = contents.folder / "metrics" / f"{key}.json"
+    for key in entry.contents.results:
+        path = folder / "metrics" / f"{key}.json"
         if path.is_file():
             client.log_artifact(run_id, str(path), artifact_path=f"metrics/{key}".rpartition("/")[0])
 
 
-def _numbers(contents: Contents) -> Iterator[tuple[str, float, int]]:
-    """(name, value, epoch) of all that is a number; results stand at epoch 0."""
-    for row in contents.history:
-        yield from ((f"train/{name}", value, int(row["epoch"])) for name, value in row.items() if name != "epoch")
-    for key, result in contents.results.items():
-        yield from ((f"{key}/{name}", float(v), 0) for name, v in result.items() if isinstance(v, int | float))
+def _of_suite(plan: Mapping[str, Any]) -> dict[str, list[Path]]:
+    """Folder among the suite's artifacts -> its files: tables, and every figure that was drawn for the suite."""
+    tables = [Path(f"{table}{ending}") for table in plan["tables"] for ending in (".csv", ".md", ".tex")]
+    found = {"tables": [path for path in tables if path.is_file()]}
+    drawn = Path(plan["figures"])
+    for path in sorted(drawn.rglob("*.png")):
+        found.setdefault((Path("figures") / path.relative_to(drawn)).parent.as_posix(), []).append(path)
+    return found
 
 
-def _not_finite(contents: Contents) -> dict[str, str]:
-    """Tag -> where a number is inf or nan: a store turns inf into 1.8e308 and refuses or loses nan."""
-    found: dict[str, list[str]] = {}
-    for name, value, epoch in _numbers(contents):
-        if not math.isfinite(value):
-            found.setdefault(f"{name} not finite", []).append(f"{value} in epoch {epoch}")
-    for key, result in contents.results.items():
-        if result.get("undefined"):
-            found[f"{key} not finite"] = list(result["undefined"])
-    return {name: ", ".join(texts) for name, texts in found.items()}
-
-
-def _allowed(name: str) -> str:
-    """A name that MLflow takes: of the marks that ours have, it refuses "@"."""
-    return name.replace("@", " at ")
-
-
-def _log_suite(client: Any, run_id: str, tables: Iterable[Path], results: str) -> None:
-    for path in tables:
-        client.log_artifact(run_id, str(path), artifact_path="tables")
+def _log_suite(client: Any, run_id: str, suite: str, files: Mapping[str, Iterable[Path]], results: str) -> None:
+    client.set_tag(run_id, "suite", suite)
+    for place, paths in files.items():
+        for path in paths:
+            client.log_artifact(run_id, str(path), artifact_path=place)
     logs = Path(results) / "logs"
     if logs.is_dir():
         client.log_artifacts(run_id, str(logs), artifact_path="logs")
-
-
-def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Nested settings as (dotted name, value)."""
-    found = []
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found += _flat(value, f"{before}{name}.")
-        else:
-            found.append((f"{before}{name}", value))
-    return found

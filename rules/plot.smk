@@ -3,7 +3,12 @@ rule plot:
     input:
         lambda w: plan.figure_files(w.figure),
     output:
-        png=f"{RESULTS}/figures/{{figure}}.png",
+        png=report(
+            f"{RESULTS}/figures/{{figure}}.png",
+            caption="../report/captions/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
         pdf=f"{RESULTS}/figures/{{figure}}.pdf",
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",

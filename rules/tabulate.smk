@@ -8,7 +8,12 @@ for table in plan.tables:
             plan=plan.plan_path(table),
             metrics=plan.table_metrics(table),
         output:
-            csv=f"{plan.table_path(table)}.csv",
+            csv=report(
+                f"{plan.table_path(table)}.csv",
+                caption="../report/captions/table.rst",
+                category="Tables",
+                labels={"table": table},
+            ),
             md=f"{plan.table_path(table)}.md",
             tex=f"{plan.table_path(table)}.tex",
         log:
@@ -23,4 +28,4 @@ for table in plan.tables:
             code=plan.code("tabulate"),
             strict=["--strict"] if config["strict"] else [],
         shell:
-            "python -m report.tabulate --plan {input.plan:q} {params.strict:q} --out {output.csv:q} 2>&1 | tee {log:q} >&2"
+            "python -m report.tabulate --plan {input.plan:q} {params.strict:q} --out {output.csv:q} > /dev/null 2> {log:q}"

@@ -3,6 +3,7 @@ rule track:
     input:
         plan=plan.plan_path("suite"),
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
+        figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
     output:
         f"{RESULTS}/mlflow.json",
     log:
@@ -16,4 +17,4 @@ rule track:
         code=plan.code("track"),
         strict=["--strict"] if config["strict"] else [],
     shell:
-        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict:q} 2>&1 | tee {log:q} >&2"
+        "python -m report.track --plan {input.plan:q} --out {output:q} {params.strict:q} > {log:q} 2>&1"

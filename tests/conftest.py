@@ -22,6 +22,9 @@ os.environ["BENCH_OWN"] = str(ROOT / "tests" / "nothing")  # tests see what is p
 SMOKE = "config/suites/smoke.yaml"
 
 
+SHARING = tuple(f"test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Files go to the test processes whole, and those that share the finished smoke suite go to one of them."""
@@ -37,7 +40,7 @@ def pytest_xdist_make_scheduler(config, log):
 def _group(nodeid: str) -> str:
     """The file of a test, or "smoke"."""
     file = nodeid.partition("::")[0]
-    return "smoke" if file.endswith(("test_staleness.py", "test_tracking.py", "test_campaign.py")) else file
+    return "smoke" if file.endswith(SHARING) else file
 
 
 SLOW = (
@@ -73,6 +76,7 @@ class Project:
     """A copy of the project in which tests may edit files and run the pipeline."""
 
     root: Path
+    said: str = ""  # what its first run of the pipeline showed
 
     def environment(self, env: dict[str, str] | None = None) -> dict[str, str]:
         """What a command here finds, nothing of this process's own settings, and `env`."""
@@ -82,6 +86,7 @@ class Project:
             "PYTHONPATH": str(self.root),
             "BENCH_OWN": os.environ["BENCH_OWN"] if self.root == ROOT else str(self.root / "own"),
             "MLFLOW_DISABLE_TELEMETRY": "true",
+            "BENCH_LOG": "full",  # tests read Snakemake's own messages
             **(env or {}),
         }
 
@@ -137,6 +142,7 @@ def digits_200(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project with a finished smoke suite. Tests that edit it put back what they found."""
     copied = copy_project(tmp_path_factory.mktemp("smoke") / "project")
-    done = copied.snakemake("results/smoke/table2.csv")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = copied.snakemake("results/smoke/table2.csv", env={"BENCH_LOG": "live"})
+    copied.said = done.stdout + done.stderr
+    assert done.returncode == 0, copied.said
     return copied

@@ -53,16 +53,20 @@ def raising(setting: Setting) -> Outcome:
     site = Site.copy(setting.finished, setting.folder)
     method = site.root / METHOD
     text = _made_to_raise(method, "losses", RAISING)
-    status, said = site.make(*QUIET, traceback=True)
+    page = site.results / "report" / "index.html"
+    status, said = site.make(*QUIET, target=f"{RESULTS}/report/index.html", traceback=True)
     require(status != 0, "a failed stage did not fail the run")
     outcome = Outcome()
     outcome.tell(line(said, "RuntimeError: made to fail"))
     partial = site.results / "table2.partial.csv"
     outcome.tell(f"notes of {partial.name}: {_require_others(site, setting, partial, 'mixem')}")
+    failed = page.with_suffix(".partial.html")
+    require("made to fail" in failed.read_text(encoding="utf-8"), f"{failed.name} does not say what failed")
     method.write_text(text, encoding="utf-8")
-    site.made(*QUIET)
+    site.made(*QUIET, target=f"{RESULTS}/report/index.html")
     site.require_table(Site(setting.finished).table())
     require(not partial.exists(), f"{partial.name} stayed beside the whole table")
+    require(page.exists() and not failed.exists(), f"{failed.name} stayed beside the whole page")
     outcome.seen = f"exit status {status}, every other cell in {partial.name}; mended: the same table"
     return outcome
 

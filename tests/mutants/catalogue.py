@@ -1,13 +1,9 @@
-"""All mutants by name."""
+"""All mutants by name, of every module of_*.py beside this one."""
 
-from tests.mutants import of_evaluation, of_integrity, of_methods, of_pipeline, of_report, of_training
+import importlib
+from pathlib import Path
+
 from tests.named import gathered
 
-MUTANTS = gathered(
-    of_methods.MUTANTS,
-    of_training.MUTANTS,
-    of_evaluation.MUTANTS,
-    of_pipeline.MUTANTS,
-    of_integrity.MUTANTS,
-    of_report.MUTANTS,
-)
+PARTS = sorted(path.stem for path in Path(__file__).parent.glob("of_*.py"))
+MUTANTS = gathered(*(importlib.import_module(f"tests.mutants.{part}").MUTANTS for part in PARTS))

@@ -1,45 +1,58 @@
-"""Mutants of figures."""
+"""Mutants of the report page."""
 
 from tests.mutants.mutant import mutants
 
-RANKING = "tests/report/test_ranking.py"
-CLUSTERS = "tests/report/test_cluster_figures.py"
-
-FIGURES = mutants(
-    "report/figures/ranking.py",
-    RANKING,
-    difference_without_root_2=("ppf(1 - alpha, methods, np.inf) / np.sqrt(2)", "ppf(1 - alpha, methods, np.inf)"),
-    least_is_ranked_first=("-values if higher else values", "values if higher else -values"),
-    controls_are_ranked=("if settings.controls or not row.control", "if True"),
-    bars_without_friedman=("bars = groups(means, cd) if differ else", "bars = groups(means, cd) if True else"),
-)
-FIGURES += mutants(
-    "report/clusters.py",
-    CLUSTERS,
-    distances_to_the_mean_of_all=("x[members] - x[members].mean(0)", "x[members] - x.mean(0)"),
-    features_of_other_rows=("stored[name][found.rows]", "stored[name][: len(found.rows)]"),
-    clusters_of_any_features=('if any(records["embed"].get(fact)', 'if all(records["embed"].get(fact)'),
-)
-FIGURES += mutants(
-    "report/figures/gallery.py",
-    CLUSTERS,
-    farthest_last=("order[len(near) :][::-1]", "order[len(near) :]"),
-    frames_around_the_right_ones=("name != strip.top", "name == strip.top"),
-)
-FIGURES += mutants(
-    "evaluation/confusion.py",
-    f"{CLUSTERS} tests/evaluation/metrics",
-    accuracy_of_clusters=(
-        "self.counts.diagonal() / self.counts.sum(1)",
-        "self.counts.diagonal() / self.counts.sum(0)[: len(self.counts)]",
+PAGE = mutants(
+    "report/page_tables.py",
+    "tests/report/test_page.py",
+    page_numbers_of_the_paper_for_ours=(
+        "return Field(text, repr(cell.mean), cell.rank,",
+        "return Field(text, repr(cell.reported), cell.rank,",
+    ),
+    page_sorts_paper_by_ours=("return Field(text, repr(cell.reported),", "return Field(text, repr(cell.mean),"),
+    page_hides_what_is_missing=("pair in filled or pair[0] in run - held", "pair in filled"),
+    page_without_labels_says_nothing=('return "no labels"', 'return ""'),
+    page_crosses_seeds_and_fingerprints=(
+        "zip(origin.read, fingerprints, strict=True)",
+        "zip(origin.read, fingerprints[::-1], strict=True)",
+    ),
+    page_of_clean_source=(
+        'git.get("commit", "") + (f", {DIRTY}" if git.get("dirty") else "")',
+        'git.get("commit", "")',
     ),
 )
-FIGURES += mutants(
-    "pipeline/figures.py",
-    "tests/pipeline/test_figures.py",
-    last_seed_of_the_suite=("suite[:1])", "suite[-1:])"),
-    vectors_have_galleries=('literals.get("of_images") and are_vectors', 'literals.get("of_pixels") and are_vectors'),
-    one_data_set_is_ranked=("if len(over) < 2:", "if len(over) < 1:"),
+PAGE += mutants(
+    "report/page_cards.py",
+    "tests/report/test_page_parts.py",
+    costs_of_stale_results=(
+        'record.get("fingerprint") != source["fingerprint"] or "seconds" not in record',
+        '"seconds" not in record',
+    ),
+    cards_of_other_data=('card["record"]["fingerprint"] != source["fingerprint"]', "False"),
+)
+PAGE += mutants(
+    "report/page_curves.py",
+    "tests/report/test_page_parts.py",
+    curves_of_stale_runs=('.get("fingerprint") not in (source["fingerprint"], None)', '.get("fingerprint") == ""'),
+    curves_upside_down=("_Axis(min(values), max(values), BOTTOM, TOP)", "_Axis(min(values), max(values), TOP, BOTTOM)"),
+)
+PAGE += mutants(
+    "report/page.py",
+    "tests/report/test_page.py",
+    page_believes_what_it_shows=("autoescape=True", "autoescape=False"),
+    failed_page_takes_the_place_of_the_page=("with whole(partial if arguments.partial else out", "with whole(out"),
+    newest_plans_are_the_oldest=(
+        "key=lambda path: path.stat().st_mtime_ns)",
+        "key=lambda path: -path.stat().st_mtime_ns)",
+    ),
+)
+PAGE += mutants(
+    "pipeline/plan.py",
+    "tests/workflow/test_report.py",
+    page_layout_is_no_code=(
+        'fingerprint(code=code_version("report.page"), files=files)',
+        'fingerprint(code=code_version("report.page"))',
+    ),
 )
 
-MUTANTS = FIGURES
+MUTANTS = PAGE

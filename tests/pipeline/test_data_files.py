@@ -22,7 +22,7 @@ MNIST = {"source": "torchvision", "class": "MNIST", "splits": {"train": 1}}
 CIFAR = {"source": "torchvision", "class": "CIFAR10", "splits": {"train": 1}}
 FILES = {
     "vectors": (VECTORS, ["a.npz", "b.csv"]),
-    "folder": (FOLDER, ["birds/train/crow/1.png", "birds/train/owl/1.png", "birds/val/crow/2.png", "classes.txt"]),
+    "folder": (FOLDER, ["classes.txt", "birds/train/crow/1.png", "birds/train/owl/1.png", "birds/val/crow/2.png"]),
     "voc": (VOC, ["VOC2007/ImageSets/Main/cat_train.txt", "VOC2007/JPEGImages/1.jpg"]),
     "mnist": (MNIST, ["MNIST/raw/train-images-idx3-ubyte"]),
     "cifar": (CIFAR, ["cifar-10-batches-py/data_batch_1"]),
@@ -35,7 +35,7 @@ def made(request, tmp_path):
     for name in names:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"content of {name}")
+        path.write_text("crow\nowl the bird\n" if name == "classes.txt" else f"content of {name}")
     return SimpleNamespace(root=tmp_path, spec=spec, paths=[tmp_path / name for name in names])
 
 
@@ -73,12 +73,45 @@ def test_a_file_that_is_not_there_is_missing(made):
     assert DataFiles(None).hash(catalogue.entry("data set", "digits")) is None
 
 
+def test_files_that_no_reader_takes_make_nothing_stale(tmp_path):
+    """A file manager's notes, thumbnails, a README, and classes that the class list leaves out."""
+    spec = FOLDER | {"splits": {"train": 1, "unlabeled": 1}}
+    for name in ("train/crow/1.png", "train/owl/1.JPEG", "train/magpie/1.png", "unlabeled/deep/2.png"):
+        (tmp_path / "birds" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "birds" / name).write_text(name)
+    (tmp_path / "classes.txt").write_text("crow\nowl the bird\n")
+    before = DataFiles(tmp_path).hash(spec)
+    for name in (
+        "train/.DS_Store", "train/crow/.DS_Store", "train/crow/README.txt", "train/list.png", "train/magpie/2.png",
+        "train/.cache/3.png", "train/crow/.cache/3.png", "unlabeled/__MACOSX/2.png", "unlabeled/deep/._2.png",
+    ):  # fmt: skip
+        (tmp_path / "birds" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "birds" / name).write_text(name)
+        assert DataFiles(tmp_path).hash(spec) == before, name
+    for name in ("train/crow/deep/2.tiff", "unlabeled/3.png", "unlabeled/deep/4.png"):
+        (tmp_path / "birds" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "birds" / name).write_text(name)
+        assert DataFiles(tmp_path).hash(spec) != before, name
+        (tmp_path / "birds" / name).unlink()
+    del spec["class_list"]
+    every = DataFiles(tmp_path).hash(spec)
+    (tmp_path / "birds/train/magpie/3.png").write_text("one more")
+    assert DataFiles(tmp_path).hash(spec) != every
+    assert DataFiles(tmp_path).hash(VOC | {"folder": "birds"}) == MISSING  # its folders are not there
+
+
+def test_images_are_what_torchvision_takes_for_one():
+    from torchvision.datasets.folder import IMG_EXTENSIONS
+
+    assert set(data_files.IMAGES) == set(IMG_EXTENSIONS)
+
+
 def test_a_new_file_and_one_in_another_class_count(tmp_path):
     for name in ("crow/1.png", "owl/1.png"):
         (tmp_path / "birds/train" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "birds/train" / name).write_text(name)
-    (tmp_path / "birds/val").mkdir()
-    (tmp_path / "birds/val/1.png").write_text("")
+    (tmp_path / "birds/val/owl").mkdir(parents=True)
+    (tmp_path / "birds/val/owl/1.png").write_text("")
     spec = {key: value for key, value in FOLDER.items() if key != "class_list"}
     before = DataFiles(tmp_path).hash(spec)
     (tmp_path / "birds/train/owl/2.png").write_text("new")

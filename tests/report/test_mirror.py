@@ -1,59 +1,17 @@
 """Several results folders, damaged runs and numbers that are not finite, in one SQLite store read back by MLflow."""
 
 import json
+import os
 import shutil
 import sys
 
 import pytest
 
-from pipeline.provenance import fingerprint
-from pipeline.record import StageError, hashes, run_stage
-from report import track
+from pipeline.record import StageError, run_stage
+from report import track, tracking
+from report.contents import read_contents
 from report.tracking import identity, sync
-
-PREPARED = {"settings": {"name": "digits"}, "fingerprint": "p", "code": "c"}
-TRAINED = {
-    "settings": {"recipe": {"name": "r", "mAP@1": 3}, "protocol": {}}, "seed": 0, "status": "ok", "device": "cpu",
-    "code": "c", "git": None, "ended": "2026-01-01T00:00:00+00:00", "fingerprint": "t", "training_seconds": 1.5,
-}  # fmt: skip
-
-
-def results(folder, seeds=(0, 1), total="0.5", **result):
-    """A results folder with one run per seed, and the plan of its suite; its path is that of every other's copy."""
-    for seed in seeds:
-        run = folder / f"runs/digits/full/r/seed{seed}"
-        (run / "metrics").mkdir(parents=True)
-        (run / "history.csv").write_text(f"epoch,total\n1,0.25\n2,{total}\n")
-        records = {"prepare": PREPARED, "train": TRAINED | {"seed": seed, "files": hashes(run / "history.csv")}}
-        write(run / "train.json", {"records": records})
-        found = {"status": "ok", "ACC": 0.5, **result}
-        own = {"probe/knn": {"fingerprint": "k", "code": "c", "settings": {"protocol": {"probe": {"train": []}}}}}
-        own["probe/knn"]["result"] = fingerprint(result=found)
-        write(run / "metrics/knn.json", {"result": found, "records": records | own})
-        write(run / "metrics.json", {"evaluations": {"knn": "f"}})
-    (folder / "table2.csv").write_text("a\n")
-    return plan_of(folder, seeds)
-
-
-def rewrite(path, text):
-    """Another history, with its hash in the record."""
-    path.write_text(text)
-    stored = json.loads((path.parent / "train.json").read_text())
-    stored["records"]["train"]["files"] = hashes(path)
-    write(path.parent / "train.json", stored)
-
-
-def plan_of(folder, seeds=(0, 1)):
-    runs = [
-        {"folder": f"{folder}/runs/digits/full/r/seed{seed}", "dataset": "digits", "protocol": "full", "recipe": "r",
-         "seed": seed}
-        for seed in seeds
-    ]  # fmt: skip
-    return {"suite": "default", "results": str(folder), "runs": runs, "tables": [f"{folder}/table2"]}
-
-
-def write(path, value):
-    path.write_text(json.dumps(value))
+from tests.report.mirrors import plan_of, results, rewrite, write
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +182,91 @@ def test_an_identity_is_drawn_once_and_a_damaged_one_costs_no_table(client, tmp_
     stage(monkeypatch, plan, tmp_path)
     assert capsys.readouterr().err.count("warning: results were not mirrored into MLflow") == 1
     assert json.loads((tmp_path / "mlflow.json").read_text())["status"] == "failed"
+
+
+@pytest.fixture
+def own(empty, tmp_path, monkeypatch):
+    """The store that lies in a results folder."""
+    from mlflow import MlflowClient
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "results").mkdir()
+    shutil.copy(empty, tmp_path / "results/mlflow.db")
+    return MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/results/mlflow.db")
+
+
+def names(client):
+    return {experiment.name for experiment in client.search_experiments()}
+
+
+def test_a_store_of_ours_has_the_experiment_of_the_suite_alone(own, tmp_path):
+    plan = results(tmp_path / "results")
+    assert names(own) == {"Default"}
+    sync(plan)
+    assert names(own) == {"default"}
+    assert own.get_experiment_by_name("default").tags["mlflow.experimentKind"] == "custom_model_development"
+    own.restore_experiment("0")
+    sync(plan)
+    assert names(own) == {"Default", "default"}  # once: it is the user's now
+
+
+def test_the_first_experiment_stays_where_it_is_used_or_the_store_is_shared(own, empty, tmp_path, monkeypatch):
+    own.create_run("0")
+    sync(results(tmp_path / "results"))
+    assert names(own) == {"Default", "default"}
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{shutil.copy(empty, tmp_path / 'shared.db')}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    sync(plan_of(tmp_path / "results"))
+    assert names(MlflowClient(tracking_uri=uri)) == {"Default", "default"}
+
+
+def test_runs_of_the_layout_before_are_replaced_and_times_are_those_of_the_training(client, tmp_path):
+    plan = results(tmp_path / "results", seeds=[0])
+    experiment = client.create_experiment("default", artifact_location=(tmp_path / "a").as_uri())
+    key = f"{identity(tmp_path / 'results')}/digits/full/r/seed0"
+    state = read_contents(tmp_path / "results/runs/digits/full/r/seed0").state
+    old = client.create_run(experiment, tags={"bench.key": key, "bench.fingerprint": state})
+    client.set_terminated(old.info.run_id)
+    assert counts(plan) == {"replaced": 1}
+    run = runs(client)[key]
+    assert (run.info.start_time, run.info.end_time) == (1767225600000, 1767225600000)
+    assert run.data.tags["dataset"] == "digits"
+
+
+def test_figures_go_with_the_suite_as_png(client, tmp_path):
+    plan = results(tmp_path / "results", seeds=[0])
+    sync(plan)
+    (tmp_path / "results/figures/of_runs").mkdir(parents=True)
+    for name in ("a.png", "a.pdf", "of_runs/b.png"):
+        (tmp_path / "results/figures" / name).write_bytes(b"x")
+    assert counts(plan) == {"kept": 1}
+    (suite,) = (run for key, run in runs(client).items() if key.endswith("suite/default"))
+    found = {item.path for item in client.list_artifacts(suite.info.run_id, "figures")}
+    assert found == {"figures/a.png", "figures/of_runs"}
+    assert suite.data.tags["suite"] == "default"
+
+
+def test_a_password_is_neither_printed_nor_stored(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ann:s3cret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    stage(monkeypatch, results(tmp_path / "results", seeds=[0]), tmp_path)
+    told = capsys.readouterr()
+    assert "MLflow at http://***@127.0.0.1:9" in told.err
+    assert "s3cret" not in told.out + told.err + (tmp_path / "mlflow.json").read_text()
+
+
+def test_a_figure_newer_than_the_index_is_mirrored(tmp_path, monkeypatch):
+    plan = results(tmp_path / "results", seeds=[0])
+    write(tmp_path / "mlflow.json", {})
+    for path in (tmp_path / "results/table2.csv", tmp_path / "mlflow.json"):
+        os.utime(path, (1, 1))
+    asked = []
+    monkeypatch.setattr(tracking, "sync", lambda plan: asked.append(plan) or 1 / 0)
+    stage(monkeypatch, plan, tmp_path, "--new")
+    assert asked == []
+    (tmp_path / "results/figures").mkdir()
+    (tmp_path / "results/figures/a.png").write_bytes(b"x")
+    stage(monkeypatch, plan, tmp_path, "--new")
+    assert len(asked) == 1

@@ -12,7 +12,9 @@ from tests.campaign.damage import KINDS, Damage
 from tests.campaign.site import RESULTS
 
 # Files that no stage reads, or that are damaged by cases of their own (tests/campaign: changes, resumption, tracker).
-OTHERS = r"logs/.*|\.lock|\.sources\.json|\.id|table2\..*|mlflow\.(db|json)|mlartifacts/.*|figures/.*|\.resume/.*"
+OTHERS = (
+    r"logs/.*|\.lock|\.sources\.json|\.id|table2\..*|mlflow\.(db|json)|mlartifacts/.*|figures/.*|report/.*|\.resume/.*"
+)
 
 
 @pytest.fixture
