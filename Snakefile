@@ -1,6 +1,7 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
 import sys
+from glob import glob
 from os.path import dirname
 
 from snakemake.exceptions import WorkflowError
@@ -24,7 +25,7 @@ from pipeline.record import StageError
 from pipeline.runs import Neighbours
 
 try:
-    plan = Plan(dict(config), workflow.is_main_process)
+    plan = Plan(dict(config), workflow.is_main_process, workflow.overwrite_configfiles)
     config.update(plan.config)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
@@ -48,29 +49,26 @@ wildcard_constraints:
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
     figure="[a-z0-9_-]+",
-    plan="[a-z0-9_]+-[0-9a-f]+",
+    plan="[^/]+-[0-9a-f]{16}",
     array="[hz]",
     number="[0-9]+",
     splits="[a-z+]+",
-
-
-localrules:
-    all,
-    track,
 
 
 rule all:
     default_target: True
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
-        [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
-        f"{RESULTS}/report/index.html",
+        f"{plan.place}/results.csv",
+        [f"{plan.place}/figures/{name}.png" for name in config["figures"]],
+        f"{plan.place}/report/index.html",
         f"{RESULTS}/mlflow.json" if config["track"] else [],
+    localrule: True
 
 
-for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "report", "track"):
+for file in sorted(glob("rules/*.smk", root_dir=workflow.basedir)):
 
-    include: f"rules/{stage}.smk"
+    include: file
 
 
 onstart:
@@ -83,9 +81,16 @@ onstart:
             raise WorkflowError(str(problem)) from None
 
 
+def collect_results():
+    """results.csv follows whichever target was asked for, and also a run that failed."""
+    asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
+    shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
+
+
 onsuccess:
     if workflow.is_main_process:
         plan.sweep()
+        collect_results()
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
@@ -94,16 +99,18 @@ onsuccess:
 
 
 onerror:
-    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the cause of
-    # what is missing.
+    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the causes.
     if workflow.is_main_process:
         asked_rules = {job.rule.name for job in workflow.dag.jobs}
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        collect_results()
         if "report" in asked_rules:
             asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
-            drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
+            drawn = [f"{plan.place}/figures/{name}.png" for name in config["figures"]]
+            out = f"{plan.place}/report/index.html"
             shell(
-                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --partial || true"
+                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --out {out:q}"
+                " --partial || true"
             )

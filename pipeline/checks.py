@@ -22,6 +22,11 @@ def check_suite(config: Mapping[str, Any]) -> None:
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
+    for name in config["tables"]:
+        if name in ("results", "suite"):
+            raise ConfigError(
+                f"table {name!r}: plans of the pipeline itself have this name; give the table another one"
+            )
     for name, values in config["overrides"].items():
         if name != "*":
             require("recipe in overrides", name, recipes.names())
@@ -34,6 +39,9 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
     where = f"config/tables/{name}.yaml"
     for metric in table["metrics"]:
         require(f"metric in {where}", metric, catalogue.names("metric"))
+    if isinstance(asked := table.get("paper_columns"), list):
+        for dataset in asked:
+            require(f"data set of paper_columns in {where}", dataset, catalogue.names("data set"))
     for kind, values, part in (("data set", datasets, "columns"), ("protocol", protocols, "rows")):
         _check_titles(where, kind, values, part)
     for row in table["rows"]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pipeline.record import StageError, run_stage, whole
 from pipeline.tables import read_plan
-from report.layouts import to_csv, to_markdown, to_tex
+from report.latex import to_tex
+from report.layouts import to_csv, to_markdown
 from report.results import command_to_mend
 from report.tables import Table, build
 

@@ -4,12 +4,12 @@ rule plot:
         lambda w: plan.figure_files(w.figure),
     output:
         png=report(
-            f"{RESULTS}/figures/{{figure}}.png",
+            f"{plan.place}/figures/{{figure}}.png",
             caption="../report/captions/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
         ),
-        pdf=f"{RESULTS}/figures/{{figure}}.pdf",
+        pdf=f"{plan.place}/figures/{{figure}}.pdf",
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",
     conda:

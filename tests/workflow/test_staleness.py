@@ -269,6 +269,27 @@ def test_cluster_jobs_do_not_rewrite_the_plan(smoke):
     assert {path: path.read_text() for path in plans.iterdir()} == before
 
 
+def test_results_csv_follows_every_command_and_is_a_target(smoke):
+    out, suite = smoke.root / "results/smoke/results.csv", smoke.root / "results/smoke/.suite.json"
+    before = out.read_text()
+    with open(out, newline="") as file:
+        lines = list(csv.DictReader(file))
+    with open(smoke.root / TARGET, newline="") as file:
+        table = {(row["recipe"], row["assigner"]): row["digits (200) ACC"] for row in csv.DictReader(file)}
+    found = {(line["recipe"], line["name"]): line["value"] for line in lines if line["metric"] == "ACC"}
+    assert {key: f"{100 * float(value):.2f}" for key, value in found.items()} == {
+        key: value for key, value in table.items() if value
+    }
+    assert json.loads(suite.read_text())["suite"] == "smoke"
+    out.unlink()
+    done = smoke.snakemake("results/smoke/results.csv")
+    said = done.stdout + done.stderr
+    assert (done.returncode, "1 of 1 steps" in said) == (0, True), said
+    assert out.read_text() == before
+    done = smoke.snakemake("all", "--dry-run", "--forcerun", "collect", "--config", "track=false")
+    assert set(re.findall(r"rule (\w+):", done.stdout + done.stderr)) == {"collect", "all"}
+
+
 def test_a_figure_is_drawn_from_finished_runs(smoke):
     """The .pdf is made with the .png; a figure that cannot be drawn is refused before any job."""
     figure = "results/smoke/figures/digits_history.png"
