@@ -30,7 +30,7 @@ try:
     config.update(plan.config)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
-        plan.check_targets(sys.argv[1:])
+        plan.check_targets(sys.argv[1:])  # Snakemake's own list of them comes after this file
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:
@@ -49,7 +49,7 @@ wildcard_constraints:
     recipe="[a-z0-9_-]+",
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
-    figure="[a-z0-9_]+",
+    figure="[a-z0-9_-]+",
     plan="[^/]+-[0-9a-f]{16}",
     array="[hz]",
     number="[0-9]+",

@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.assign import RARELY, state_path
 from evaluation.assigner import Assigner, AssignError, build
-from evaluation.confusion import matched_classes
+from evaluation.confusion import matched_confusion
 from pipeline.record import StageError, read_records, run_stage, whole
 from preparation.arrays import read_arrays
 from preparation.prepared import check_made_from, open_prepared
@@ -99,7 +99,8 @@ def matched_names(clusters: Path, records: Mapping[str, Any], data: str) -> dict
             f"{prepared.card['name']}: its scored rows have {what}, so clusters match no classes: leave out --classes"
         )
     names = prepared.card.get("class_names") or range(prepared.card["classes"])
-    return {cluster: str(names[number]) for cluster, number in matched_classes(labels, stored["clusters"]).items()}
+    pairs = matched_confusion(labels, stored["clusters"]).pairs
+    return {cluster: str(names[number]) for cluster, number in pairs.items()}
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def target(kind: str, name: str, plan: Plan) -> str:
     """The file that snakemake is asked for. Raises ConfigError for a figure that is none."""
     if kind == "table":
         return f"{plan.table_path(name)}.csv"
-    plan.figure(name)
+    plan.figures.entry(name)
     return f"{plan.figure_path(name)}.png"
 
 

@@ -20,6 +20,7 @@ from pipeline import catalogue, gpus, places
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
+from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
 from pipeline.record import StageError, sha256, whole
@@ -55,11 +56,11 @@ class Plan:
             for name, table in self.tables.items()
         }
         places.check_apart(self.paths, self.place)
-        shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
-        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
+        for run in self.runs.all():
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
-
-    # ---- files and parameters of jobs
+        self.figures = Figures(self.runs)
+        for name in config["figures"]:
+            self.figures.entry(name)
 
     def run(self, wildcards: Any) -> Run:
         """The run that a job's wildcards name."""
@@ -101,12 +102,18 @@ class Plan:
         return self.paths[name]
 
     def check_targets(self, words: Iterable[str]) -> None:
-        """Raise ConfigError for a word of the command that names a table or figure of other data sets or protocols."""
-        outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in catalogue.names("figure"))]
+        """Raise ConfigError for a table or figure of other data sets or protocols, and for one that cannot be drawn."""
+        words = list(words)
+        figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
+        names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
+        outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in sorted(names))]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
             outputs.append((path.removesuffix(f"/{below}"), below))
         places.check_targets(words, outputs, self.config)
+        for figure in figures:
+            if figure.parent == Path(self.place, "figures"):
+                self.figures.entry(figure.stem)
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
@@ -116,26 +123,33 @@ class Plan:
         """metrics.json of every run behind a table of the suite."""
         return list(dict.fromkeys(path for name in self.tables for path in self.table_metrics(name)))
 
-    def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure."""
-        return catalogue.entry("figure", name)
+    def figure_words(self, name: str) -> list[str]:
+        """What the stage that draws a figure is told of its data: folders of data sets and runs, or a table's plan."""
+        if "table" in (figure := self.figures.entry(name)):
+            return ["--table", self.plan_path(figure["table"])]
+        shown = self.figures.shown(name)
+        data = dict.fromkeys(f"{self.results}/data/{of.run.dataset}" for of in shown)
+        return ["--data", *data, "--runs", *(f"{of.label}={self.results}/{of.run.path}" for of in shown)]
 
     def figure_path(self, name: str) -> str:
         """Path of a figure, without ending."""
         return f"{self.place}/figures/{name}"
 
-    def figure_runs(self, name: str) -> dict[str, str]:
-        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
-
     def figure_files(self, name: str) -> list[str]:
-        """The files of those runs that figures read."""
-        files = ("features.npz", "history.csv", "snapshots.npz")
-        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+        """The files that a figure is drawn from: of its runs and data sets, or all behind its table."""
+        if "table" in (figure := self.figures.entry(name)):
+            return [self.plan_path(figure["table"]), *self.table_metrics(figure["table"])]
+        files: dict[str, None] = {}
+        for _, run, assigner in self.figures.shown(name):
+            of_data = (f"data/{run.dataset}/{file}" for file in ("card.json", "images.npy", "labels.npy"))
+            clusters = (f"clusters/{assigner}.npz", f"clusters/{assigner}.json") if assigner else ()
+            of_run = (f"{run.path}/{file}" for file in ("features.npz", "history.csv", "snapshots.npz", *clusters))
+            files |= dict.fromkeys([*of_data, *of_run])
+        return [f"{self.results}/{file}" for file in files]
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""
-        return code_version("report.plot", f"report.figures.{self.figure(name)['kind']}")
+        return code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
@@ -163,9 +177,9 @@ class Plan:
         computes, so a change of them makes no result stale.
         """
         config = self.config
-        root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
+        files = self.sources.files
         return {
-            **({"BENCH_DATA_ROOT": root} if root else {}),
+            **({"BENCH_DATA_ROOT": str(files.root)} if files.root else {}),
             "BENCH_SOURCES_CACHE": os.path.abspath(f"{self.results}/.sources.json"),
             # Stages are `python -m ...` from any working directory, here and on a cluster node.
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),

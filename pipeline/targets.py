@@ -45,4 +45,4 @@ def _check_names(wildcards: dict[str, str], plan: Plan) -> None:
     if "recipe" in wildcards:
         require("recipe", wildcards["recipe"], recipes.names())
     if "figure" in wildcards:
-        plan.figure(wildcards["figure"])
+        plan.figures.entry(wildcards["figure"])

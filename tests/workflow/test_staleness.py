@@ -117,7 +117,7 @@ def test_edits_of_several_places_make_stale_what_each_of_them_does(smoke):
 def test_edits_that_change_no_number_make_nothing_stale(smoke):
     edits = [
         ("evaluation/probes/knn.py", "k = min(settings.k", "k = 0 + min(settings.k"),  # a probe that no row asks for
-        ("report/figures/history.py", "3.4", "3.5"),
+        ("report/figures/history.py", "SIDE = 2.3", "SIDE = 2.4"),
         ("methods/mixem.py", "# [B, M]", "# shape [B, M]"),
         ("methods/mixem.py", '"""Eq. 4: minus', '"""Equation 4: minus'),
         ("config/recipes/mixem.yaml", "push: 5.6e-3", "push: 5.7e-3"),  # of a variant that no table asks for
@@ -291,8 +291,15 @@ def test_results_csv_follows_every_command_and_is_a_target(smoke):
 
 
 def test_a_figure_is_drawn_from_finished_runs(smoke):
+    """The .pdf is made with the .png; a figure that cannot be drawn is refused before any job."""
     figure = "results/smoke/figures/digits_history.png"
     done = smoke.snakemake(figure)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 steps" in done.stdout + done.stderr
     assert (smoke.root / figure).read_bytes().startswith(b"\x89PNG")
+    assert (smoke.root / figure).with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    done = smoke.snakemake(figure.replace("digits_history", "gallery-mixen-argmax"), "--dry-run")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "unknown recipe in figure 'gallery-mixen-argmax': 'mixen'; did you mean 'mixem'?" in said
+    assert "Traceback" not in said
