@@ -62,12 +62,13 @@ rule all:
         f"{plan.place}/results.csv",
         [f"{plan.figure_path(name)}.png" for name in config["figures"]],
         f"{plan.place}/report/index.html",
+        f"{plan.place}/claims.csv" if config["claims"] else [],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
     localrule: True
 
 
 # In the order of the work, in which it is also shown.
-for stage in "plan prepare train embed mine assign evaluate tabulate collect plot report track".split():
+for stage in "plan prepare train embed mine assign evaluate tabulate collect claims plot report track".split():
 
     include: f"rules/{stage}.smk"
 

@@ -18,12 +18,12 @@ def check_suite(config: Mapping[str, Any]) -> None:
     for kind, key in (("data set", "datasets"), ("protocol", "protocols"), ("table", "tables")):
         for name in config[key]:
             require(kind, name, catalogue.names(kind))
-    for key in ("datasets", "protocols", "seeds", "tables"):
+    for key in ("datasets", "protocols", "seeds", "tables", "claims"):
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
     for name in config["tables"]:
-        if name in ("results", "suite"):
+        if name in ("results", "suite", "claims"):
             raise ConfigError(
                 f"table {name!r}: plans of the pipeline itself have this name; give the table another one"
             )

@@ -84,7 +84,7 @@ def folder(config: Mapping[str, Any], found: Mapping[str, Any], table: Mapping[s
 
 def check_apart(paths: Mapping[str, str], place: str) -> None:
     """Raise ConfigError for two tables in one file (`paths`: table -> path without ending), or one in results.csv."""
-    held = {f"{place}/results": "results.csv, which has all numbers"}
+    held = {f"{place}/results": "results.csv, which has all numbers", f"{place}/claims": "claims.csv, of verdicts"}
     for name, path in paths.items():
         if path in held:
             raise ConfigError(

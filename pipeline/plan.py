@@ -8,24 +8,24 @@ import functools
 import json
 import os
 import platform
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from pipeline import catalogue, gpus, places
+from pipeline import catalogue, claims, gpus, places
 from pipeline.checks import check_run, check_suite, check_table
+from pipeline.claim_plans import claims_plan
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
 from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
+from pipeline.naming import ConfigError
 from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
 from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
+from pipeline.suites import typed
 from pipeline.tables import plan_name, results_plan, table_plan, table_runs
 
 
@@ -36,11 +36,12 @@ class Plan:
         """`main`: whether this is the process that plans. Jobs on a cluster read the configuration again, but neither
         hash data files nor need to know what tables expect. `files`: those that --configfile names.
         """
-        self.config = config = {key: _typed(key, value) for key, value in config.items()}
+        self.config = config = {key: typed(key, value) for key, value in config.items()}
         check_suite(config)
         self.results = config["results"]
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
-        self.runs = Runs(config, self.tables)
+        self.claims = claims.Claims(config)
+        self.runs = Runs(config, {**self.tables, **self.claims.tables()})
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
         found = DataFiles(root, f"{self.results}/.sources.json")
         self.sources = Sources(found, self.results, os.environ.get("BENCH_WEIGHTS_ROOT"))
@@ -104,9 +105,17 @@ class Plan:
     def check_targets(self, words: Iterable[str]) -> None:
         """Raise ConfigError for a table or figure of other data sets or protocols, and for one that cannot be drawn."""
         words = list(words)
+        if f"{self.place}/claims.csv" in words and not self.claims.asked:
+            raise ConfigError(
+                f"{self.place}/claims.csv: no claims asked for; add --config claims=[{','.join(claims.names())}]"
+            )
         figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
         names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
-        outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in sorted(names))]
+        outputs = [
+            (self.place, "results"),
+            (self.place, "claims"),
+            *((self.place, f"figures/{name}") for name in sorted(names)),
+        ]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
             outputs.append((path.removesuffix(f"/{below}"), below))
@@ -118,6 +127,10 @@ class Plan:
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
         return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
+
+    def claim_metrics(self) -> list[str]:
+        """metrics.json of every run behind a claim of the suite."""
+        return [f"{self.results}/{run.path}/metrics.json" for run in self.claims.runs()]
 
     def metrics(self) -> list[str]:
         """metrics.json of every run behind a table of the suite."""
@@ -220,6 +233,8 @@ class Plan:
         """
         plans = {name: self.table_plan(name) for name in self.tables}
         plans |= {"results": self.results_plan(), "suite": self.suite_plan()}
+        if self.claims.asked:
+            plans["claims"] = claims_plan(self.stages, self.results, self.claims, f"{self.place}/claims.csv")
         texts = {name: json.dumps(plan, indent=1, ensure_ascii=False) + "\n" for name, plan in plans.items()}
         return {plan_name(name, text): text for name, text in texts.items()}
 
@@ -277,24 +292,3 @@ class Plan:
             with whole(path, "w") as file:
                 file.write(self.plan_texts[path.stem])
         return str(path)
-
-
-def _typed(key: str, value: Any) -> Any:
-    """Command-line values (`--config seeds=[0,1] strict=true`) reach Snakemake's config partly as text: read them."""
-    if key == "overrides":
-        return _numbers(value)
-    wanted = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "suite.yaml")["properties"].get(key, {})
-    if isinstance(value, list):
-        text = wanted.get("items", {}).get("type") == "string"
-        return [yaml.safe_load(item) if isinstance(item, str) and not text else item for item in value]
-    text = "string" in wanted.get("type", "string") or "enum" in wanted
-    return yaml.safe_load(value) if isinstance(value, str) and not text else value
-
-
-def _numbers(value: Any) -> Any:
-    """Snakemake's own YAML reader takes 1e-3 for text; recipes accept it, so overrides do too."""
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return float(value) if isinstance(value, str) and re.fullmatch(catalogue.FLOAT, value) else value

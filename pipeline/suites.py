@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from pipeline import catalogue
 from pipeline.naming import ConfigError, require
 
@@ -83,3 +85,24 @@ def listed(kind: str, text: str) -> list[str]:
     for name in found:
         require(kind, name, catalogue.names(kind))
     return found
+
+
+def typed(key: str, value: Any) -> Any:
+    """Command-line values (`--config seeds=[0,1] strict=true`) reach Snakemake's config partly as text: read them."""
+    if key == "overrides":
+        return _numbers(value)
+    wanted = catalogue.read_yaml(catalogue.CONFIG / "schemas" / "suite.yaml")["properties"].get(key, {})
+    if isinstance(value, list):
+        text = wanted.get("items", {}).get("type") == "string"
+        return [yaml.safe_load(item) if isinstance(item, str) and not text else item for item in value]
+    text = "string" in wanted.get("type", "string") or "enum" in wanted
+    return yaml.safe_load(value) if isinstance(value, str) and not text else value
+
+
+def _numbers(value: Any) -> Any:
+    """Snakemake's own YAML reader takes 1e-3 for text; recipes accept it, so overrides do too."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) and re.fullmatch(catalogue.FLOAT, value) else value

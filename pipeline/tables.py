@@ -51,7 +51,7 @@ def table_plan(stages: Stages, results: str, name: str, table: Table, csv_path: 
         "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
         "datasets": {dataset: catalogue.entry("data set", dataset)["title"] for dataset in runs.datasets(table)},
         "protocols": {name: catalogue.entry("protocol", name)["title"] for name in runs.protocols(table)},
-        "rows": [{**row, "runs": _runs_of_row(stages, results, table, row)} for row in table["rows"]],
+        "rows": [{**row, "runs": runs_of_row(stages, results, table, row)} for row in table["rows"]],
     }
 
 
@@ -75,11 +75,11 @@ def results_plan(stages: Stages, results: str, tables: Mapping[str, Table]) -> d
             shown = [] if row.get("seen") else row.get("metrics", table["metrics"])
             found["metrics"] += [metric for metric in shown if metric not in found["metrics"]]
             known = {run["folder"] for run in found["runs"]}
-            found["runs"] += [run for run in _runs_of_row(stages, results, table, row) if run["folder"] not in known]
+            found["runs"] += [run for run in runs_of_row(stages, results, table, row) if run["folder"] not in known]
     return {"name": "results", "rows": list(rows.values())}
 
 
-def _runs_of_row(stages: Stages, results: str, table: Table, row: Row) -> list[dict[str, Any]]:
+def runs_of_row(stages: Stages, results: str, table: Table, row: Row) -> list[dict[str, Any]]:
     """Folder of each run behind a row, and stage -> [fingerprint, code] that an up-to-date result of it records."""
     return [
         {
@@ -96,18 +96,24 @@ def reported_values(table: Table) -> list[dict[str, str]]:
     """The paper's values for the methods that the table's rows name: rows of config/reported/*.csv."""
     if "reported" not in table:
         return []
-    path = catalogue.CONFIG / "reported" / f"{table['reported']['file']}.csv"
-    if not path.is_file():
-        known = [file.stem for file in path.parent.glob("*.csv")]
-        raise ConfigError(f"no reported values {path.name}; {suggestion(path.stem, known)}")
+    path = reported_file(table["reported"]["file"])
     wanted = {row.get("reported") for row in table["rows"]} - {None}
-    rows = [row for row in _read_reported(path) if row["table"] == table["reported"]["table"]]
+    rows = [row for row in read_reported(path) if row["table"] == table["reported"]["table"]]
     for method in wanted:
         require(f"reported method in {path.name}", method, {row["method"] for row in rows})
     return [row for row in rows if row["method"] in wanted]
 
 
-def _read_reported(path: Path) -> list[dict[str, str]]:
+def reported_file(name: str) -> Path:
+    """config/reported/{name}.csv. Raises ConfigError, with the nearest name, where there is none."""
+    path = catalogue.CONFIG / "reported" / f"{name}.csv"
+    if not path.is_file():
+        known = [file.stem for file in path.parent.glob("*.csv")]
+        raise ConfigError(f"no reported values {path.name}; {suggestion(path.stem, known)}")
+    return path
+
+
+def read_reported(path: Path) -> list[dict[str, str]]:
     """Rows of a file of reported values: each a number or empty, and for one cell one. Raises ConfigError."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
