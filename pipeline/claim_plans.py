@@ -1,4 +1,4 @@
-"""The plan of the claims: what the stage must know, which runs stand behind each figure and what their records must say."""
+"""The plan of the claims: what the stage must know, the runs behind each figure, what their records must say."""
 
 import functools
 from collections.abc import Mapping

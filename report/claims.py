@@ -2,8 +2,8 @@
 
 python -m report.claims --plan results/.plan/claims-0123456789abcdef.json --out results/claims.csv
 
-Reads results as tables do: one that is missing, stale or damaged is not there. A verdict on a data set or under a protocol
-that is not the paper's is marked as a stand-in's and never counted as the paper's.
+Reads results as tables do: one that is missing, stale or damaged is not there. A verdict on a data set or under a
+protocol that is not the paper's is marked as a stand-in's and never counted as the paper's.
 """
 
 import csv
@@ -26,6 +26,12 @@ VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_RUN)
 COLUMNS = ["claim", "place", "says", "suite", "dataset", "protocol", "stand_in", "kind", "metric", "first", "second",
            "first_mean", "second_mean", "n", "effect", "low", "high", "holds_if", "verdict", "parts", "paper",
            "paper_disagrees", "notes"]  # fmt: skip
+
+SHOWN = ["claim", "place", "data", "effect", "n", "verdict", "the paper's own", "notes"]
+LEGEND = (
+    "Effect: first less second, or the ratio, over paired seeds, with its 95 % interval; of a claim that says several\n"
+    "things the comparison that decides. A stand-in (another data set or protocol) never counts as the paper's."
+)
 
 
 @dataclass(frozen=True)
@@ -216,12 +222,9 @@ def to_markdown(plan: Mapping[str, Any], ledger: Ledger) -> str:
     text += ["", "Effect: first less second, or the ratio, over paired seeds, with its 95 % interval; of a claim that says several",
              "things the comparison that decides. A stand-in (another data set or protocol) never counts as the paper's."]  # fmt: skip
     for paper, title in plan["papers"].items():
-        text += [
-            "",
-            f"## {title}",
-            "",
-            *_rule(["claim", "place", "data", "effect", "n", "verdict", "the paper's own", "notes"]),
-        ]
+        text += ["", LEGEND]
+    for paper, title in plan["papers"].items():
+        text += ["", f"## {title}", "", *_rule(SHOWN)]
         text += [_row(_cells(line)) for line in _of(ledger, paper)]
     return "\n".join(text) + "\n"
 
