@@ -64,7 +64,7 @@ class Claims:
         found = self.papers[of]
         return {"protocols": found["protocols"], "stand_ins": True, **found["claims"][key]}
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> Mapping[str, Table]:
         """The rows that are compared, as tables of one data set and one protocol each; their names are no names of
         tables.
         """

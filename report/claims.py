@@ -8,6 +8,7 @@ protocol that is not the paper's is marked as a stand-in's and never counted as 
 
 import csv
 import io
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -100,7 +101,8 @@ def _part(plan: Mapping[str, Any], case: Mapping[str, Any], part: Mapping[str, A
     values = [None if figure is None else _values(plan, case, figure, reads) for figure in (first, second)]
     ours, theirs = values[0] or {}, values[1]
     found = effect(case["kind"], within, ours, theirs)
-    means = tuple(sum(side.values()) / len(side) if side else None for side in values)
+    shared = set(ours) if theirs is None else set(ours) & set(theirs)  # the seeds of the effect, where there is one
+    means = [_mean([value for seed, value in (side or {}).items() if seed in shared or not shared]) for side in values]
     labels = tuple("" if figure is None else _label(figure) for figure in (first, second))
     notes = [note for figure in (first, second) if figure is not None for note in _notes(figure, reads)]
     if found.note:
@@ -123,6 +125,10 @@ def _values(plan: Mapping[str, Any], case: Mapping[str, Any], figure: Mapping[st
         return found
     less = _values(plan, case, figure["minus"], reads)
     return {seed: value - less[seed] for seed, value in found.items() if seed in less}
+
+
+def _mean(values: list[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def _ended(read: Read | Problem) -> bool:
@@ -219,10 +225,7 @@ def to_markdown(plan: Mapping[str, Any], ledger: Ledger) -> str:
             counts = Counter(line["verdict"] for line in lines)
             if lines:
                 text.append(_row([title, name, *(str(counts[verdict]) for verdict in VERDICTS)]))
-    text += ["", "Effect: first less second, or the ratio, over paired seeds, with its 95 % interval; of a claim that says several",
-             "things the comparison that decides. A stand-in (another data set or protocol) never counts as the paper's."]  # fmt: skip
-    for paper, title in plan["papers"].items():
-        text += ["", LEGEND]
+    text += ["", LEGEND]
     for paper, title in plan["papers"].items():
         text += ["", f"## {title}", "", *_rule(SHOWN)]
         text += [_row(_cells(line)) for line in _of(ledger, paper)]

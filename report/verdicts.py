@@ -61,11 +61,11 @@ def bounds(claim: Mapping[str, Any], better: str) -> Bounds:
     kind, by = claim["kind"], claim.get("by", 0.0)
     if kind in ("better", "not_worse"):
         margin, strict = (by, True) if kind == "better" else (-by, False)
-        return Bounds(low=margin, strict=strict) if better == "higher" else Bounds(high=-margin, strict=strict)
+        return Bounds(low=margin, strict=strict) if better == "higher" else Bounds(high=0.0 - margin, strict=strict)
     if kind == "higher":
         return Bounds(low=by, strict=True)
     if kind == "lower":
-        return Bounds(high=-by, strict=True)
+        return Bounds(high=0.0 - by, strict=True)
     if kind == "unchanged":
         return Bounds(-claim["within"], claim["within"])
     if kind == "degenerate":
