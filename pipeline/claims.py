@@ -47,8 +47,15 @@ class Case:
 class Claims:
     """The claims that a suite asks for: `claims` of its configuration, each a paper or PAPER.NAME."""
 
-    def __init__(self, config: Mapping[str, Any]):
+    def __init__(self, config: Mapping[str, Any], tables: Mapping[str, Table]):
+        """`tables`: those of the suite, whose own data sets and protocols are judged too where they are the paper's."""
         self.config, self._recipes = config, Runs(config, {})
+        self._held = {
+            key: list(
+                dict.fromkeys([*config[key], *(name for table in tables.values() for name in table.get(key, []))])
+            )
+            for key in ("datasets", "protocols")
+        }
         self.papers = {name: paper(name) for name in dict.fromkeys(key.partition(".")[0] for key in config["claims"])}
         self.asked = list(dict.fromkeys(name for key in config["claims"] for name in self._named(key)))
         self.cases = [case for name in self.asked for case in self._cases(name)]
@@ -104,8 +111,8 @@ class Claims:
             yield Case(name, claim["datasets"][0], claim["protocols"][0], "", claim["lacks"])
             return
         found = 0
-        for protocol in self.config["protocols"] if _free(claim) else claim["protocols"][:1]:
-            for dataset in self.config["datasets"]:
+        for protocol in self._held["protocols"] if _free(claim) else claim["protocols"][:1]:
+            for dataset in self._held["datasets"]:
                 if not self._is_for(claim, dataset, protocol):
                     continue
                 differs = [
@@ -122,9 +129,11 @@ class Claims:
 
     def _is_for(self, claim: Mapping[str, Any], dataset: str, protocol: str) -> bool:
         fixed = {figure["dataset"] for figure in figures(claim) if "dataset" in figure}
-        if not fixed <= set(self.config["datasets"]) or dataset in claim.get("not_on", []):
+        if not fixed <= set(self._held["datasets"]) or dataset in claim.get("not_on", []):
             return False
-        return claim["stand_ins"] or (dataset in claim["datasets"] and protocol in claim["protocols"])
+        of_paper = dataset in claim["datasets"] and protocol in claim["protocols"]
+        asked = dataset in self.config["datasets"] and (protocol in self.config["protocols"] or not _free(claim))
+        return of_paper or (asked and claim["stand_ins"])
 
     def _why_not(self, case: Case) -> str:
         """Why a data set does not allow a run of the claim, empty where it does."""

@@ -40,7 +40,7 @@ class Plan:
         check_suite(config)
         self.results = config["results"]
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
-        self.claims = claims.Claims(config)
+        self.claims = claims.Claims(config, self.tables)
         self.runs = Runs(config, {**self.tables, **self.claims.tables()})
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
         found = DataFiles(root, f"{self.results}/.sources.json")
