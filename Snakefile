@@ -113,6 +113,9 @@ onerror:
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        if "claims" in asked_rules:
+            asked, out = plan.write_plan("claims"), f"{plan.place}/claims.csv"
+            shell("python -m report.claims --plan {asked:q} --out {out:q} --partial || true")
         collect_results()
         if "report" in asked_rules:
             asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]

@@ -32,8 +32,8 @@ def check(workflow: Any, plan: Plan, parser: Callable[[], argparse.ArgumentParse
 
 
 def known(plan: Plan) -> Iterable[str]:
-    """What people ask for: tables of the suite, and figures."""
-    yield from ("all", f"{plan.place}/report/index.html")
+    """What people ask for: tables of the suite, figures, and verdicts."""
+    yield from ("all", f"{plan.place}/report/index.html", f"{plan.place}/claims.csv")
     yield from (f"{plan.table_path(name)}.csv" for name in plan.tables)
     yield from (f"{plan.figure_path(name)}.png" for name in catalogue.names("figure"))
 

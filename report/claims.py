@@ -3,7 +3,8 @@
 python -m report.claims --plan results/.plan/claims-0123456789abcdef.json --out results/claims.csv
 
 Reads results as tables do: one that is missing, stale or damaged is not there. A verdict on a data set or under a
-protocol that is not the paper's is marked as a stand-in's and never counted as the paper's.
+protocol that is not the paper's is marked as a stand-in's and never counted as the paper's. With --partial, where the
+pipeline failed: what there is goes into results/claims.partial.csv and .md.
 """
 
 import csv
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.options import Parser
-from pipeline.record import StageError, run_stage, whole
+from pipeline.record import StageError, run_stage
 from pipeline.tables import read_plan
 from report.results import Problem, Read, command_to_mend, marks
 from report.tables import read_runs
+from report.tabulate import PARTIAL, remove_partial, write
 from report.verdicts import CONTRADICTED, NOT_RUN, SUPPORTED, UNDECIDED, Bounds, Effect, Values, bounds, effect, joined
 
 VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_RUN)
@@ -60,6 +62,7 @@ def main() -> None:
     parser.add_argument("--plan", required=True, help="plan file of the claims, written by the pipeline")
     parser.add_argument("--out", required=True, help="the .csv to write; .md appears beside it")
     parser.add_argument("--strict", action="store_true", help="stale, missing or diverged runs are an error")
+    parser.add_argument("--partial", action="store_true", help="judge what there is into OUT.partial.csv and .md")
     arguments = parser.parse_args()
     plan, out = read_plan(arguments.plan), Path(arguments.out)
     ledger = judge(plan)
@@ -67,11 +70,12 @@ def main() -> None:
         print(f"warning: {problem}", file=sys.stderr)
     if command := command_to_mend(ledger.problems, arguments.out):
         print(f"warning: to make what is stale or missing anew:\n{command}", file=sys.stderr)
-    if ledger.problems and arguments.strict:
+    if ledger.problems and arguments.strict and not arguments.partial:
         raise StageError(f"{out}: {len(ledger.problems)} runs cannot be read (named above), and strict is set")
-    for ending, text in ((".csv", to_csv(ledger)), (".md", to_markdown(plan, ledger))):
-        with whole(out.with_suffix(ending), "w") as file:
-            file.write(text)
+    ends = PARTIAL if arguments.partial else (".csv", ".md")
+    write(out, dict(zip(ends, (to_csv(ledger), to_markdown(plan, ledger)), strict=True)))
+    if not arguments.partial:
+        remove_partial(out)
 
 
 def judge(plan: Mapping[str, Any]) -> Ledger:

@@ -2,8 +2,13 @@
 
 import csv
 import io
+import json
+import sys
 
-from report.claims import judge, to_csv, to_markdown
+import pytest
+
+from pipeline.record import StageError
+from report.claims import judge, main, to_csv, to_markdown
 from tests.report.folders import ACC, run
 
 LOSS = {"title": "loss", "scale": 1, "digits": 2, "better": "lower"}
@@ -136,3 +141,22 @@ def test_a_stand_in_never_counts_as_the_papers(tmp_path):
     assert lines[1]["paper"] == "CIFAR10 ACC 81 against 80.5 (b)"
     assert "**The paper disagrees: its table has less**" in text
     assert lines[2]["notes"] == "no recipe of it"
+
+
+def test_the_stage_writes_both_files_and_a_partial_one_apart(tmp_path, monkeypatch):
+    found = plan(two(tmp_path), case([part(figure("a"), figure("b"))]))
+    (tmp_path / "claims.json").write_text(json.dumps(found))
+    out = tmp_path / "out/claims.csv"
+
+    def stage(*words):
+        monkeypatch.setattr(sys, "argv", ["claims", "--plan", f"{tmp_path}/claims.json", "--out", str(out), *words])
+        main()
+        return sorted(path.name for path in out.parent.iterdir())
+
+    assert stage("--partial") == ["claims.partial.csv", "claims.partial.md"]
+    assert stage("--strict") == ["claims.csv", "claims.md"]
+    assert out.read_text().splitlines()[1].startswith("p.c,Table 1,it is better,s,Data")
+    (tmp_path / "a0/metrics/clustering/kmeans.json").unlink()
+    with pytest.raises(StageError, match=r"claims.csv: 1 runs cannot be read \(named above\), and strict is set"):
+        stage("--strict")
+    assert "claims.partial.csv" in stage("--partial", "--strict")
