@@ -1,0 +1,23 @@
+"""Claims judged on a finished suite: only the plan and the verdicts are made, from what is there."""
+
+import csv
+import re
+
+
+def test_claims_are_judged_on_the_runs_of_a_finished_suite(smoke):
+    target = "results/smoke/claims.csv"
+    words = ("--config", "claims=[mixem.far_above_simclr,mixem.small_deviation]", "track=false")
+    planned = smoke.snakemake(target, "--dry-run", *words)
+    text = planned.stdout + planned.stderr
+    assert set(re.findall(r"^(?:local)?rule (\w+):", text, re.M)) == {"write_plan", "claims"}, text
+    done = smoke.snakemake(target, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    path = smoke.root / target
+    with open(path, newline="") as file:
+        better, spread = csv.DictReader(file)
+    assert [better["stand_in"], better["n"], better["verdict"]] == ["data set", "1", "undecided"]
+    assert float(better["effect"]) == float(f"{float(better['first_mean']) - float(better['second_mean']):.5g}")
+    assert [spread["n"], spread["effect"], spread["verdict"]] == ["1", "", "undecided"]
+    assert "stand-ins" in path.with_suffix(".md").read_text()
+    for ending in (".csv", ".md"):
+        path.with_suffix(ending).unlink()
