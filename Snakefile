@@ -1,9 +1,10 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
 import sys
+from glob import glob
 from os.path import dirname
 
-from snakemake.exceptions import WorkflowError
+from snakemake.cli import get_argument_parser
 from snakemake.utils import min_version
 
 min_version("9.20")
@@ -17,6 +18,7 @@ attach(workflow)
 configfile: os.path.join(workflow.basedir, "config", "config.yaml")
 
 
+from pipeline import targets
 from pipeline.locks import jobs_run_elsewhere, take_working_directory
 from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
@@ -24,14 +26,15 @@ from pipeline.record import StageError
 from pipeline.runs import Neighbours
 
 try:
-    plan = Plan(dict(config), workflow.is_main_process)
+    plan = Plan(dict(config), workflow.is_main_process, workflow.overwrite_configfiles)
     config.update(plan.config)
     os.environ.update(plan.environment())  # before the plans, which hash files below the data root
     if workflow.is_main_process:
+        plan.check_targets(sys.argv[1:])  # Snakemake's own list of them comes after this file
         take_working_directory()
         plan.leave_plans()
 except StageError as problem:
-    raise WorkflowError(str(problem)) from None
+    sys.exit(f"error: {problem}")
 
 RESULTS = config["results"]
 DATA = f"{RESULTS}/data/{{dataset}}"
@@ -46,45 +49,55 @@ wildcard_constraints:
     recipe="[a-z0-9_-]+",
     seed="[0-9]+",
     assigner="[a-z0-9_]+",
-    figure="[a-z0-9_]+",
-    plan="[a-z0-9_]+-[0-9a-f]+",
+    figure="[a-z0-9_-]+",
+    plan="[^/]+-[0-9a-f]{16}",
     array="[hz]",
     number="[0-9]+",
     splits="[a-z+]+",
-
-
-localrules:
-    all,
-    track,
 
 
 rule all:
     default_target: True
     input:
         [f"{plan.table_path(name)}.csv" for name in plan.tables],
-        [f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
-        f"{RESULTS}/report/index.html",
+        f"{plan.place}/results.csv",
+        [f"{plan.figure_path(name)}.png" for name in config["figures"]],
+        f"{plan.place}/report/index.html",
         f"{RESULTS}/mlflow.json" if config["track"] else [],
+    localrule: True
 
 
-for stage in ("plan", "prepare", "train", "embed", "mine", "assign", "evaluate", "tabulate", "plot", "report", "track"):
+for file in sorted(glob("rules/*.smk", root_dir=workflow.basedir)):
 
-    include: f"rules/{stage}.smk"
+    include: file
+
+
+try:
+    targets.check(workflow, plan, get_argument_parser)
+except StageError as problem:
+    sys.exit(f"error: {problem}")
 
 
 onstart:
     if workflow.is_main_process:
         try:
-            plan.begin()
+            plan.begin(here=workflow.local_exec)
             if workflow.non_local_exec:
                 jobs_run_elsewhere()
         except StageError as problem:
-            raise WorkflowError(str(problem)) from None
+            sys.exit(f"error: {problem}")
+
+
+def collect_results():
+    """results.csv follows whichever target was asked for, and also a run that failed."""
+    asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
+    shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
 
 
 onsuccess:
     if workflow.is_main_process:
         plan.sweep()
+        collect_results()
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
@@ -93,16 +106,18 @@ onsuccess:
 
 
 onerror:
-    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the cause of
-    # what is missing.
+    # A failed run costs its own cells: what there is of each table that was asked for goes beside it, with the causes.
     if workflow.is_main_process:
         asked_rules = {job.rule.name for job in workflow.dag.jobs}
         for name in (name for name in plan.tables if f"tabulate_{name}" in asked_rules):
             asked, out = plan.write_plan(name), f"{plan.table_path(name)}.csv"
             shell("python -m report.tabulate --plan {asked:q} --out {out:q} --partial || true")
+        collect_results()
         if "report" in asked_rules:
             asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
-            drawn = [f"{RESULTS}/figures/{name}.png" for name in config["figures"]]
+            drawn = [f"{plan.place}/figures/{name}.png" for name in config["figures"]]
+            out = f"{plan.place}/report/index.html"
             shell(
-                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --partial || true"
+                "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --out {out:q}"
+                " --partial || true"
             )

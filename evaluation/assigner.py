@@ -19,11 +19,16 @@ configuration read `Settings` from the source, the generic tests of the wing run
   them, of its `seen` splits: dictionaries of arrays [n, ...] by name, the same names in both. Whatever is learnt is
   learnt in `fit`; `predict` changes nothing. An algorithm that knows only the
   rows it was fitted on refuses others (`only_fitted_rows`).
+- New rows. `state` gives what `fit` learnt as plain arrays, which are stored beside the clusters; an assigner built of
+  the same entry that gets them by `restore` predicts as the fitted one does, bit for bit. `confidence` says how sure it
+  is of each row's cluster, in 0..1, and the class attribute `confidence_is` in words what that number is. Such an
+  assigner sets `refuses_new_rows = ""`; any other leaves these alone, or says there why it cannot.
 - Labels are never seen. The number of classes is known: clustering may know it.
 - Determinism. Equal features and an equal seed give equal clusters; randomness comes from `seed` alone.
 - Errors. AssignError for what cannot be clustered as asked, with the cure in the message; NonFinite (from `prepare`)
   for NaN and infinity. Both cost this assigner's rows of this run only: its record says `not_possible` or `non_finite`.
-- Record. clusters/{assigner}.json holds the entry, the seed, the splits, and whatever `facts()` adds of the fit.
+- Record. clusters/{assigner}.json holds the entry, the seed, the splits, whatever `facts()` adds of the fit, the hash
+  of the stored state, and of the confidences of the scored rows the median and the value below which a twentieth lies.
 - Stale. Its clusters are made anew when its file, or anything the file imports, changes: heavy imports (torch, umap) go
   inside functions, since another run may not need them.
 """
@@ -31,7 +36,7 @@ configuration read `Settings` from the source, the generic tests of the wing run
 import abc
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +52,9 @@ class AssignError(StageError):
 class Assigner(abc.ABC):
     """Base of every assigner: `settings` is its file's Settings, `classes` the number of classes of the data set."""
 
+    refuses_new_rows: ClassVar[str] = "it does not store what it learnt"  # why; empty for one that restores its state
+    confidence_is: ClassVar[str] = ""  # what `confidence` returns, in words
+
     def __init__(self, settings: Any, classes: int):
         self.settings = settings
         self.classes = classes
@@ -58,6 +66,18 @@ class Assigner(abc.ABC):
     @abc.abstractmethod
     def predict(self, features: Features) -> np.ndarray:
         """Cluster ids int64 [n] >= 0 of the rows of `features`."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What `fit` learnt, name -> array of numbers: all that `restore` needs; empty where nothing is learnt."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up a `state` in place of fitting. Raises AssignError for an assigner that refuses new rows."""
+        raise AssignError(f"new rows cannot be assigned: {self.refuses_new_rows}")
+
+    def confidence(self, features: Features) -> np.ndarray:
+        """How sure the cluster is that `predict` gives each row, float64 [n] in 0..1, as `confidence_is` says."""
+        raise AssignError(f"there is no confidence: {self.refuses_new_rows}")
 
     def facts(self) -> dict[str, Any]:
         """What the record says of the fit; JSON values."""

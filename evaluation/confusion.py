@@ -1,5 +1,7 @@
 """Counts of clusters against classes, and their best one-to-one matching."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -14,23 +16,34 @@ def contingency(labels: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     return flat.reshape(len(row_ids), len(column_ids))
 
 
-def class_accuracies(labels: np.ndarray, clusters: np.ndarray) -> dict[int, float]:
-    """Accuracy of each class under the one-to-one matching: class -> share; 0 for a class without a cluster."""
-    matched = matched_confusion(labels, clusters)
-    classes = np.unique(labels)
-    return {int(c): float(matched[i, i] / matched[i].sum()) for i, c in enumerate(classes)}
+class Matched(NamedTuple):
+    """Counts int64 [classes, classes + surplus] after the one-to-one matching, and what its rows and columns are."""
+
+    counts: np.ndarray
+    classes: np.ndarray  # their ids, ascending
+    clusters: np.ndarray  # ids; column i is matched to class i, -1 where a class has none; surplus ones, largest first
+
+    @property
+    def accuracies(self) -> np.ndarray:
+        """Accuracy of each class [classes]; 0 for a class without a cluster."""
+        return self.counts.diagonal() / self.counts.sum(1)
+
+    @property
+    def pairs(self) -> dict[int, int]:
+        """Cluster id -> class; without clusters that are left over or matched to no sample."""
+        matched = zip(self.clusters, self.classes, self.counts.diagonal(), strict=False)  # surplus clusters come last
+        return {int(cluster): int(own) for cluster, own, count in matched if count}
 
 
-def matched_confusion(labels: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-    """Confusion matrix [classes, classes + surplus] after the one-to-one matching.
-
-    Column i holds the cluster matched to class i (zeros where there is none); surplus clusters follow, largest first.
-    """
+def matched_confusion(labels: np.ndarray, clusters: np.ndarray) -> Matched:
+    """Confusion matrix in the order of the matching behind `accuracy`: its diagonal over N is that accuracy."""
     labels, clusters = checked(labels, clusters)
-    counts = contingency(labels, clusters)
+    counts, ids = contingency(labels, clusters), np.unique(clusters)
     rows, columns = linear_sum_assignment(counts, maximize=True)
     surplus = [row for row in np.argsort(-counts.sum(1), kind="stable") if row not in set(rows)]
     result = np.zeros((counts.shape[1], counts.shape[1] + len(surplus)), dtype=np.int64)
     result[:, columns] = counts[rows].T
     result[:, counts.shape[1] :] = counts[surplus].T
-    return result
+    of_columns = np.full(result.shape[1], -1, dtype=np.int64)
+    of_columns[columns], of_columns[counts.shape[1] :] = ids[rows], ids[surplus]
+    return Matched(result, np.unique(labels), of_columns)

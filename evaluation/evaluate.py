@@ -8,7 +8,6 @@ Writes some/folder/metrics/clustering/kmeans.json, metrics/knn.json, metrics/lin
 are kept, those not asked for are left alone; what cannot be done costs its own record only.
 """
 
-import argparse
 import json
 import math
 import sys
@@ -24,6 +23,7 @@ from evaluation.features import NonFinite
 from evaluation.metric import clustering_metrics
 from evaluation.probe import Task, load, settings_of
 from pipeline.catalogue import entry_or_json
+from pipeline.options import Parser
 from pipeline.provenance import fingerprint
 from pipeline.record import EVALUABLE, Damaged, Record, StageError, read_json, read_records, run_stage, write_json
 from pipeline.wings import wing_modules
@@ -43,13 +43,13 @@ class Evaluation:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
     parser.add_argument("--clusters", nargs="*", default=[], help="clusters/{assigner}.npz files to score")
     parser.add_argument("--probes", nargs="*", default=[], help="names in config/probes.yaml, or their JSON")
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
-    parser.add_argument("--seed", required=True, type=int)
+    parser.add_argument("--seed", required=True, type=int, help="that of the run")
     parser.add_argument("--out", required=True, help="the index, metrics.json; the records go into metrics/ beside it")
     arguments = parser.parse_args()
     records = read_records(Path(arguments.features).with_suffix(".json"), "train", "embed")

@@ -6,6 +6,9 @@ import numpy as np
 
 from evaluation.assigner import AssignError
 
+# Measured: the same row embedded alone and among others lies in other places, since their samples are drawn together.
+MOVES = "where UMAP puts a new row depends on the rows that come with it, and its fitted state is no plain arrays"
+
 
 def fit_manifold(x: np.ndarray, dimensions: int, neighbours: int, seed: int) -> tuple[Any, np.ndarray]:
     """(fitted UMAP, embedding [N, dimensions] float64) of x [N, d]; no minimum distance.

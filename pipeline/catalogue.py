@@ -36,6 +36,15 @@ KINDS = {
     "probe": ("probes.yaml", "probe"),
     "metric": ("metrics.yaml", "metric"),
 }
+# How a value of each type of a schema is written.
+WRITTEN = {
+    "array": "a list is written [a, b]",
+    "object": "write key: value of each entry",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text",
+}
 IN_PATHS = ("data set", "protocol", "assigner", "figure")  # kinds whose names are parts of paths of results
 
 
@@ -126,7 +135,13 @@ def check(value: Any, schema_name: str, where: str) -> None:
             known |= set(schema(schema_name)["$defs"][shared["$ref"].rpartition("/")[2]]["properties"])
         extra = sorted(set(problem.instance) - known)
         raise ConfigError(f"{at}: unknown key {extra[0]!r}; {suggestion(extra[0], known)}")
-    raise ConfigError(f"{at}: {problem.message}")
+    cure = f" ({_written(problem.validator_value)})" if problem.validator == "type" else ""
+    raise ConfigError(f"{at}: {problem.message}{cure}")
+
+
+def _written(types: str | list[str]) -> str:
+    """How a value of one of these types of a schema is written."""
+    return " or ".join(WRITTEN.get(name, name) for name in ([types] if isinstance(types, str) else types))
 
 
 @functools.lru_cache(maxsize=32)
@@ -151,7 +166,8 @@ def _parse(path: Path, _mtime: int) -> Callable[[], Any]:
     try:
         parsed = yaml.load(text, Loader=_UniqueKeys)
     except yaml.YAMLError as problem:
-        raise ConfigError(f"{short(path)}: not valid YAML: {problem}") from None
+        said = " ".join(str(problem).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{short(path)}: not valid YAML: {said}") from None
     dumped = json.dumps(parsed)  # a JSON round trip is several times faster than copying or parsing YAML again
     return lambda: json.loads(dumped)
 

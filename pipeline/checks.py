@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline import catalogue, recipes, wings
-from pipeline.data_set import OF_FILES, are_vectors, without_labels
+from pipeline.data_set import are_vectors, stays_files, without_labels
 from pipeline.naming import ConfigError, require
 from pipeline.runs import Run
 
@@ -22,6 +22,11 @@ def check_suite(config: Mapping[str, Any]) -> None:
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
+    for name in config["tables"]:
+        if name in ("results", "suite"):
+            raise ConfigError(
+                f"table {name!r}: plans of the pipeline itself have this name; give the table another one"
+            )
     for name, values in config["overrides"].items():
         if name != "*":
             require("recipe in overrides", name, recipes.names())
@@ -31,9 +36,12 @@ def check_suite(config: Mapping[str, Any]) -> None:
 
 def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], protocols: Iterable[str]) -> None:
     """Every name in a table is known, and each row says what it shows. Raises ConfigError."""
-    where = f"config/tables/{name}.yaml"
+    where = catalogue.short(catalogue.places("tables").get(name, catalogue.CONFIG / "tables" / f"{name}.yaml"))
     for metric in table["metrics"]:
         require(f"metric in {where}", metric, catalogue.names("metric"))
+    if isinstance(asked := table.get("paper_columns"), list):
+        for dataset in asked:
+            require(f"data set of paper_columns in {where}", dataset, catalogue.names("data set"))
     for kind, values, part in (("data set", datasets, "columns"), ("protocol", protocols, "rows")):
         _check_titles(where, kind, values, part)
     for row in table["rows"]:
@@ -110,7 +118,7 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
                 f"{here}: vectors of shape {spec['shape']}, but augmentation {next(iter(recipe['augmentation']))!r} is "
                 "for images; set `augmentation: none`"
             )
-    elif spec["source"] in OF_FILES:
+    elif stays_files(spec):
         if backbone == "mlp":
             raise ConfigError(
                 f"{here}: photographs of shape {spec['shape']}, but {backbone} is for vectors and small images; set a "

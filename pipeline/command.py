@@ -30,7 +30,7 @@ def command_of(words: Sequence[str]) -> str:
     """
     several: dict[str, list[str]] = {}
     one: dict[str, str] = {}
-    if "snakemake" in Path(words[0]).name or "snakemake" in Path(words[0]).parts:
+    if of_snakemake(words):
         option = ""
         for word in words[1:]:
             name, _, value = word.partition("=")
@@ -54,3 +54,8 @@ def command_of(words: Sequence[str]) -> str:
     pairs += [word for name, value in one.items() for word in (name, value)]
     before = os.environ.get("BENCH_RUN")
     return shlex.join([*([before] if before else []), "snakemake", *pairs])
+
+
+def of_snakemake(words: Sequence[str]) -> bool:
+    """Whether `words` (sys.argv) are a command line of snakemake: of its script, or of `python -m snakemake`."""
+    return "snakemake" in Path(words[0]).name or "snakemake" in Path(words[0]).parts

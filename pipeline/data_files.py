@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pipeline import catalogue
+from pipeline.data_set import placed_splits
 from pipeline.record import StageError, read_json, sha256, write_json
 
 MISSING = "missing"
@@ -45,6 +46,17 @@ class DataFiles:
         if key not in self._found:
             self._found[key] = self._hash(spec)
         return self._found[key]
+
+    def lacking(self, spec: Mapping[str, Any]) -> str | None:
+        """What of the files behind a data set is not there; None where all are, or none is needed. Hashes nothing."""
+        if spec["source"] == "digits":
+            return None
+        if self.root is None:
+            return "no data root"
+        for place in _places(spec, self.root):
+            if next(_groups(place, _wanted(spec, self.root, place)), None) is None:
+                return str(place)
+        return None
 
     def file(self, path: str | Path) -> str:
         """Hash of one other file that a recipe names (weights, a list of labels), or MISSING."""
@@ -93,8 +105,8 @@ class DataFiles:
 class Sources:
     """What the plan says of files outside the project: those behind data sets, and those that recipes name."""
 
-    def __init__(self, files: DataFiles, results: str):
-        self.files, self.results = files, results
+    def __init__(self, files: DataFiles, results: str, weights_root: str | Path | None = None):
+        self.files, self.results, self.weights_root = files, results, weights_root
 
     def of_dataset(self, name: str) -> str | None:
         """Hash that the record of a prepared data set must hold, None for a data set without files.
@@ -115,16 +127,19 @@ class Sources:
 
     def of_recipe(self, recipe: Mapping[str, Any]) -> dict[str, str]:
         """Use -> hash of each file that a recipe names: published weights, a list of labelled images."""
-        return {use: self.files.file(path) for use, path in named_files(recipe).items()}
+        found = named_files(recipe, self.files.root, self.weights_root)
+        return {use: self.files.file(path) for use, path in found.items()}
 
 
-def named_files(recipe: Mapping[str, Any]) -> dict[str, Path]:
-    """Use -> path of each file that a recipe names."""
+def named_files(
+    recipe: Mapping[str, Any], data_root: str | Path | None, weights_root: str | Path | None
+) -> dict[str, Path]:
+    """Use -> path of each file that a recipe names; below the working directory where there is no root."""
     found = {}
     if weights := recipe["network"].get("weights"):
-        found["weights"] = Path(os.environ.get("BENCH_WEIGHTS_ROOT", ""), weights)
+        found["weights"] = Path(weights_root or "", weights)
     if listed := recipe.get("labels", {}).get("list"):
-        found["labels"] = Path(os.environ.get("BENCH_DATA_ROOT", ""), listed)
+        found["labels"] = Path(data_root or "", listed)
     return found
 
 
@@ -134,13 +149,13 @@ def _places(spec: Mapping[str, Any], root: Path) -> list[Path]:
         return [root / name for name in TORCHVISION.get(spec["class"], (f"{spec['class']}/raw",))]
     if "files" in spec:
         # A reader takes the packed file only where the plain one is missing.
-        plain = [root / spec["files"][split] for split in spec["splits"]]
+        plain = [root / spec["files"][split] for split in placed_splits(spec)]
         return [path if path.is_file() else path.with_name(f"{path.name}.gz") for path in plain]
     base = root / spec["folder"]
     if spec["source"] == "voc":
         return [base / "ImageSets" / "Main", base / "JPEGImages"]
     listed = [root / spec["class_list"]] if "class_list" in spec else []
-    return listed + [base / spec.get("split_folders", {}).get(split, split) for split in spec["splits"]]
+    return listed + [base / spec.get("split_folders", {}).get(split, split) for split in placed_splits(spec)]
 
 
 def is_hidden(name: str) -> bool:

@@ -13,7 +13,22 @@ NEEDED = {
     "jf": "files", "csv": "files", "vectors": "files", "reuters": "files",
 }  # fmt: skip
 UNLABELLED = ("csv", "vectors", "folder")  # sources whose files may be without labels
-OF_FILES = ("folder", "voc")  # sources whose images stay files
+OF_FILES = ("folder", "voc")  # sources of image files
+CUT = ("folder", "csv", "vectors")  # sources whose rows may be cut into train and test
+
+
+def stays_files(spec: Mapping[str, Any]) -> bool:
+    """Whether the prepared data set holds paths of image files, which are decoded whenever they are used."""
+    return spec["source"] in OF_FILES and not spec.get("decode")
+
+
+def placed_splits(spec: Mapping[str, Any]) -> dict[str, int]:
+    """The splits that have files of their own; with `test_share` the others are cut from the files of split train."""
+    splits = spec.get("official", spec["splits"])
+    if "test_share" not in spec:
+        return dict(splits)
+    own = ("train", *spec.get("files", spec.get("split_folders", {})))
+    return {split: size for split, size in splits.items() if split in own}
 
 
 def without_labels(spec: Mapping[str, Any]) -> bool:
@@ -42,12 +57,13 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
     needed = NEEDED.get(source)
     if needed and needed not in spec:
         raise ConfigError(f"{where}: source {source} needs the key {needed!r}")
+    _check_cut(spec, where)
     splits = spec.get("official", spec["splits"])
     for key in ("files", "split_folders"):
         if key not in spec:
             continue
         unknown = [split for split in spec[key] if split not in splits]
-        lacking = [split for split in splits if split not in spec[key] and key == "files"]
+        lacking = [split for split in placed_splits(spec) if split not in spec[key] and key == "files"]
         if unknown or lacking:
             raise ConfigError(
                 f"{where}: {key}: {'no file for' if lacking else 'unknown'} split {(lacking or unknown)[0]!r}; the "
@@ -57,6 +73,11 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
         given = spec.get(key, ())
         for path in given.values() if isinstance(given, Mapping) else [given] if given else []:
             check_below(path, f"{where}: {key}")
+    for key, values in spec.get("standardise", {}).items():
+        if not are_vectors(shape) or len(values) != shape[1]:
+            raise ConfigError(
+                f"{where}: standardise.{key}: {len(values)} values for shape {shape}; for vectors, a value a column"
+            )
     if not spec.get("labels", True) and not (source in UNLABELLED and "unlabeled" in splits):
         raise ConfigError(
             f"{where}: labels: false is for files of split 'unlabeled' and sources {', '.join(UNLABELLED)}; found "
@@ -70,6 +91,26 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
             )
     if source in OF_FILES and shape[2] not in (1, 3):
         raise ConfigError(f"{where}: shape {shape}: image files are read with 3 channels (RGB) or 1 (grey)")
+    if "decode" in spec and source != "folder":
+        raise ConfigError(f"{where}: decode is for source folder; leave the key out for source {source}")
+
+
+def _check_cut(spec: Mapping[str, Any], where: str) -> None:
+    """With `test_share` the split test has no place of its own."""
+    if "test_share" not in spec:
+        return
+    if spec["source"] not in CUT or "official" in spec:
+        raise ConfigError(f"{where}: test_share is for sources {', '.join(CUT)} without `official`; leave the key out")
+    for split in ("train", "test"):
+        if split not in spec["splits"]:
+            raise ConfigError(
+                f"{where}: test_share cuts splits train and test; `splits` has no {split!r}: give its rows"
+            )
+    for key in ("files", "split_folders"):
+        if "test" in spec.get(key, {}):
+            raise ConfigError(
+                f"{where}: {key}: a place for split 'test', which test_share cuts from train; leave one of them out"
+            )
 
 
 def check_below(path: str, where: str) -> None:

@@ -10,29 +10,31 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipeline import catalogue
+from pipeline import catalogue, gpus, places
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.command import command_of
 from pipeline.data_files import DataFiles, Sources
+from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
-from pipeline.record import sha256, whole
+from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
-from pipeline.tables import plan_name, table_path, table_plan, table_runs
+from pipeline.tables import plan_name, results_plan, table_plan, table_runs
 
 
 class Plan:
     """Everything that follows from a suite's configuration. Raises ConfigError before any job exists."""
 
-    def __init__(self, config: dict[str, Any], main: bool = True):
+    def __init__(self, config: dict[str, Any], main: bool = True, files: Iterable[Path] = ()):
         """`main`: whether this is the process that plans. Jobs on a cluster read the configuration again, but neither
-        hash data files nor need to know what tables expect.
+        hash data files nor need to know what tables expect. `files`: those that --configfile names.
         """
         self.config = config = {key: _typed(key, value) for key, value in config.items()}
         check_suite(config)
@@ -40,15 +42,25 @@ class Plan:
         self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
         self.runs = Runs(config, self.tables)
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
-        self.sources = Sources(DataFiles(root, f"{self.results}/.sources.json"), self.results)
+        found = DataFiles(root, f"{self.results}/.sources.json")
+        self.sources = Sources(found, self.results, os.environ.get("BENCH_WEIGHTS_ROOT"))
         self.stages = Stages(self.runs, self.sources if main else None)
         for name, table in self.tables.items():
             check_table(name, table, self.runs.datasets(table), self.runs.protocols(table))
-        shown = [run for name in config["figures"] for run in self.runs.of_figure(name).values()]
-        for run in dict.fromkeys([*self.runs.all(), *self.runs.with_bases(shown)]):
+        self.files = [Path(file) for file in files]
+        self.owner = places.owner(config, self.files)
+        places.check_overrides(config, self.owner, self.files)
+        self.place = places.folder(config, self.owner)  # of figures and results.csv
+        self.paths = {
+            name: f"{places.folder(config, self.owner, table)}/{table.get('path', name)}"
+            for name, table in self.tables.items()
+        }
+        places.check_apart(self.paths, self.place)
+        for run in self.runs.all():
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
-
-    # ---- files and parameters of jobs
+        self.figures = Figures(self.runs)
+        for name in config["figures"]:
+            self.figures.entry(name)
 
     def run(self, wildcards: Any) -> Run:
         """The run that a job's wildcards name."""
@@ -87,33 +99,62 @@ class Plan:
 
     def table_path(self, name: str) -> str:
         """Path of a table's csv, without ending."""
-        return table_path(self.results, name, self.tables[name])
+        return self.paths[name]
+
+    def check_targets(self, words: Iterable[str]) -> None:
+        """Raise ConfigError for a table or figure of other data sets or protocols, and for one that cannot be drawn."""
+        words = list(words)
+        figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
+        names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
+        outputs = [(self.place, "results"), *((self.place, f"figures/{name}") for name in sorted(names))]
+        for name, path in self.paths.items():
+            below = self.tables[name].get("path", name)
+            outputs.append((path.removesuffix(f"/{below}"), below))
+        places.check_targets(words, outputs, self.config)
+        for figure in figures:
+            if figure.parent == Path(self.place, "figures"):
+                self.figures.entry(figure.stem)
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
         return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
 
-    def figure(self, name: str) -> dict[str, Any]:
-        """The configuration of a figure."""
-        return catalogue.entry("figure", name)
+    def metrics(self) -> list[str]:
+        """metrics.json of every run behind a table of the suite."""
+        return list(dict.fromkeys(path for name in self.tables for path in self.table_metrics(name)))
 
-    def figure_runs(self, name: str) -> dict[str, str]:
-        """label -> folder of the runs that a figure shows: the suite's first data set, protocol and seed."""
-        return {label: f"{self.results}/{run.path}" for label, run in self.runs.of_figure(name).items()}
+    def figure_words(self, name: str) -> list[str]:
+        """What the stage that draws a figure is told of its data: folders of data sets and runs, or a table's plan."""
+        if "table" in (figure := self.figures.entry(name)):
+            return ["--table", self.plan_path(figure["table"])]
+        shown = self.figures.shown(name)
+        data = dict.fromkeys(f"{self.results}/data/{of.run.dataset}" for of in shown)
+        return ["--data", *data, "--runs", *(f"{of.label}={self.results}/{of.run.path}" for of in shown)]
+
+    def figure_path(self, name: str) -> str:
+        """Path of a figure, without ending."""
+        return f"{self.place}/figures/{name}"
 
     def figure_files(self, name: str) -> list[str]:
-        """The files of those runs that figures read."""
-        files = ("features.npz", "history.csv", "snapshots.npz")
-        return [f"{folder}/{file}" for folder in self.figure_runs(name).values() for file in files]
+        """The files that a figure is drawn from: of its runs and data sets, or all behind its table."""
+        if "table" in (figure := self.figures.entry(name)):
+            return [self.plan_path(figure["table"]), *self.table_metrics(figure["table"])]
+        files: dict[str, None] = {}
+        for _, run, assigner in self.figures.shown(name):
+            of_data = (f"data/{run.dataset}/{file}" for file in ("card.json", "images.npy", "labels.npy"))
+            clusters = (f"clusters/{assigner}.npz", f"clusters/{assigner}.json") if assigner else ()
+            of_run = (f"{run.path}/{file}" for file in ("features.npz", "history.csv", "snapshots.npz", *clusters))
+            files |= dict.fromkeys([*of_data, *of_run])
+        return [f"{self.results}/{file}" for file in files]
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""
-        return code_version("report.plot", f"report.figures.{self.figure(name)['kind']}")
+        return code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
-        return self.config["devices"] * (device == "cuda" or (device == "auto" and Path("/dev/nvidia0").exists()))
+        return self.config["devices"] * (device == "cuda" or (device == "auto" and bool(gpus.usable())))
 
     @staticmethod
     def code(stage: str) -> str:
@@ -136,9 +177,9 @@ class Plan:
         computes, so a change of them makes no result stale.
         """
         config = self.config
-        root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
+        files = self.sources.files
         return {
-            **({"BENCH_DATA_ROOT": root} if root else {}),
+            **({"BENCH_DATA_ROOT": str(files.root)} if files.root else {}),
             "BENCH_SOURCES_CACHE": os.path.abspath(f"{self.results}/.sources.json"),
             # Stages are `python -m ...` from any working directory, here and on a cluster node.
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -156,7 +197,11 @@ class Plan:
 
     def table_plan(self, name: str) -> dict[str, Any]:
         """The plan of a table (pipeline/tables.py)."""
-        return table_plan(self.stages, self.results, name, self.tables[name])
+        return table_plan(self.stages, self.results, name, self.tables[name], f"{self.table_path(name)}.csv")
+
+    def results_plan(self) -> dict[str, Any]:
+        """The plan of results.csv (pipeline/tables.py)."""
+        return results_plan(self.stages, self.results, self.tables)
 
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
@@ -165,20 +210,21 @@ class Plan:
             {"folder": f"{self.results}/{run.path}", **run.__dict__, "shown": shown.get(run, {})}
             for run in self.runs.all()
         ]
-        made = {"tables": [self.table_path(name) for name in self.tables], "figures": f"{self.results}/figures"}
+        made = {"tables": list(self.paths.values()), "figures": f"{self.place}/figures"}
         return {"suite": self.config["suite"], "results": self.results, "runs": runs, **made}
 
     @functools.cached_property
     def plan_texts(self) -> dict[str, str]:
-        """File name -> content of the plan of every table, and of the suite. A plan is named by its content, so that
-        runs with other plans, at the same time or later, never read each other's.
+        """File name -> content of the plan of every table, of results.csv and of the suite. A plan is named by its
+        content, so that runs with other plans, at the same time or later, never read each other's.
         """
-        plans = {name: self.table_plan(name) for name in self.tables} | {"suite": self.suite_plan()}
+        plans = {name: self.table_plan(name) for name in self.tables}
+        plans |= {"results": self.results_plan(), "suite": self.suite_plan()}
         texts = {name: json.dumps(plan, indent=1, ensure_ascii=False) + "\n" for name, plan in plans.items()}
         return {plan_name(name, text): text for name, text in texts.items()}
 
     def plan_path(self, name: str) -> str:
-        """Where the plan of a table, or of the "suite", lies."""
+        """Where the plan of a table, of the "results" or of the "suite" lies."""
         found = next((key for key in self.plan_texts if key.rpartition("-")[0] == name), name)
         return f"{self.results}/.plan/{found}.json"
 
@@ -196,20 +242,26 @@ class Plan:
                 with whole(self.made(plan), "w") as file:
                     file.write(text)
 
-    def begin(self) -> None:
+    def begin(self, here: bool) -> None:
         """What the main process does once it has Snakemake's locks and before the first job: it writes to the results
-        folder no sooner.
+        folder no sooner. `here`: whether the jobs run on this machine.
 
-        Raises StageError while another checkout is at work in the results folder.
+        Raises StageError while another checkout is at work in the results folder, where the folder has become that
+        of another suite since the plan was made, and for device=cuda without a GPU.
         """
+        if here:
+            gpus.refuse_without(self.config["device"])
         take_results(self.results)
+        if places.owner(self.config, self.files) != self.owner:
+            raise StageError(f"{self.results}: another suite has taken this folder since; run the same command again")
+        places.take(self.results, self.owner)
         self.sources.files.save()
 
     def sweep(self) -> None:
         """Remove the plans of runs that have ended, and the page of one that failed. A plan that stayed would be older
         than the table, and so hide from a later run that asks for it again that the table is of another.
         """
-        Path(self.results, "report", "index.partial.html").unlink(missing_ok=True)
+        Path(self.place, "report", "index.partial.html").unlink(missing_ok=True)
         if alone(self.results):
             for folder in (Path(self.results, ".plan"), Path(".snakemake", "plans")):
                 for path in folder.glob("*.json"):

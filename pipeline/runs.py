@@ -9,7 +9,6 @@ from typing import Any
 
 from pipeline import catalogue, recipes
 from pipeline.data_set import without_labels
-from pipeline.naming import require
 from pipeline.provenance import canonical_json
 from pipeline.record import StageError
 
@@ -107,17 +106,6 @@ class Runs:
     def protocols(self, table: Table) -> list[str]:
         """The protocols of a table: its own, or the suite's."""
         return table.get("protocols", self.config["protocols"])
-
-    def of_figure(self, name: str) -> dict[str, Run]:
-        """label -> run of a figure: those of the suite's first data set, protocol and seed."""
-        figure = catalogue.entry("figure", name)
-        runs = {}
-        for label, shown in figure["recipes"].items():
-            recipe = shown if isinstance(shown, str) else shown["recipe"]
-            require(f"recipe in config/figures/{name}.yaml", recipe, recipes.names())
-            dataset, protocol, seed = (self.config[key][0] for key in ("datasets", "protocols", "seeds"))
-            runs[label] = Run(dataset, protocol, recipe, seed)
-        return runs
 
     # ---- recipes
 

@@ -6,32 +6,32 @@ python -m pipeline.show mixem digits_200 --suite smoke       # with a suite's ov
 python -m pipeline.show --list                               # every name that config/ knows
 """
 
-import argparse
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipeline import catalogue, recipes, wings
+from pipeline import catalogue, recipes, suites, wings
 from pipeline.layers import layers
-from pipeline.naming import require
+from pipeline.options import Parser
 from pipeline.record import run_stage
 
 Keys = tuple[str, ...]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: Sequence[str] | None = None) -> None:
+    """`words`: the command line without the program; by default sys.argv."""
+    parser = Parser(prog="show", description=__doc__)
     parser.add_argument("recipe", nargs="?", help="a recipe or variant: mixem, mixem-paper")
     parser.add_argument("dataset", nargs="?", help="a data set of config/datasets")
-    parser.add_argument("--suite", help="take the overrides of this suite")
+    parser.add_argument("--suite", help="take the overrides of this suite; default: of none")
     parser.add_argument("--diff", metavar="RECIPE", help="show only what differs from this recipe on the data set")
     parser.add_argument("--list", action="store_true", help="name everything there is, one line each")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.list:
         lines = listing()
     elif not (arguments.recipe and arguments.dataset):
@@ -92,9 +92,7 @@ def listing() -> list[str]:
 
 def suite_overrides(name: str) -> dict[str, Any]:
     """The overrides of a suite of config/suites."""
-    known = catalogue.places("suites")
-    require("suite", name, known)
-    return catalogue.read_yaml(known[name]).get("overrides", {})
+    return suites.configuration(suites.suite_file(name))["overrides"]
 
 
 def origins(

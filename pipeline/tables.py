@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,51 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     return plan
 
 
-def table_path(results: str, name: str, table: Table) -> str:
-    """Path of a table's csv, without ending."""
-    return f"{results}/{table.get('path', name)}"
-
-
 def table_runs(stages: Stages, table: Table) -> list[Run]:
     """The runs behind a table, without repetition."""
     return list(dict.fromkeys(run for row in table["rows"] for run in stages.runs.of_row(table, row)))
 
 
-def table_plan(stages: Stages, results: str, name: str, table: Table) -> dict[str, Any]:
+def table_plan(stages: Stages, results: str, name: str, table: Table, csv_path: str) -> dict[str, Any]:
     """The plan of a table; written to a file, it is one of the table stage's inputs."""
     runs, config = stages.runs, stages.runs.config
     return {
         "name": name,
-        "csv": f"{table_path(results, name, table)}.csv",
+        "csv": csv_path,
         **{key: table.get(key) for key in ("title", "note", "verdicts")},
         "reported": reported_values(table),
+        "reported_note": table.get("reported", {}).get("note"),
+        "paper_columns": _paper_columns(table, runs.datasets(table)),
         "suite": config["suite"],
         "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
         "datasets": {dataset: catalogue.entry("data set", dataset)["title"] for dataset in runs.datasets(table)},
         "protocols": {name: catalogue.entry("protocol", name)["title"] for name in runs.protocols(table)},
         "rows": [{**row, "runs": _runs_of_row(stages, results, table, row)} for row in table["rows"]],
     }
+
+
+def _paper_columns(table: Table, datasets: list[str]) -> bool:
+    """Whether a table of these data sets has columns for those that the paper alone has."""
+    asked = table.get("paper_columns", False)
+    return asked if isinstance(asked, bool) else bool(set(asked) & set(datasets))
+
+
+def results_plan(stages: Stages, results: str, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """The plan of results.csv: all that tables show, each recipe with each assigner and probe once, and its metrics."""
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for table in tables.values():
+        for row in table["rows"]:
+            if "recipe" not in row:
+                continue
+            kind = "assigner" if "assigner" in row else "probe"
+            spec = {"recipe": row["recipe"], kind: row[kind]}
+            found = rows.setdefault((row["recipe"], kind, row[kind]), {**spec, "metrics": [], "runs": []})
+            # Metrics of other rows' `seen` splits are no metrics of the result itself.
+            shown = [] if row.get("seen") else row.get("metrics", table["metrics"])
+            found["metrics"] += [metric for metric in shown if metric not in found["metrics"]]
+            known = {run["folder"] for run in found["runs"]}
+            found["runs"] += [run for run in _runs_of_row(stages, results, table, row) if run["folder"] not in known]
+    return {"name": "results", "rows": list(rows.values())}
 
 
 def _runs_of_row(stages: Stages, results: str, table: Table, row: Row) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.data_set import UNLABELLED, are_vectors
 from preparation.labels import checked, numbered
 from preparation.prepared import RIGHTS, DataError, Raw
-from preparation.text_tables import Table, read_table
+from preparation.text_tables import Table, column, read_table
 
 # What numpy, zipfile, gzip and (REUTERS alone) pickle raise for a file that is damaged or of another kind.
 DAMAGED = (
@@ -30,36 +30,42 @@ def read_jf(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
 
 
 def read_csv(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
-    """Numbers separated by commas, one row per line, the label last (UCI's usual form)."""
-    return _of_files(spec, root, lambda path, split: _comma_separated(spec, path, split))
+    """Numbers in lines of text, one row per line: separated by commas, the label last (UCI's usual form), unless
+    `delimiter` and `label` say otherwise.
+    """
+    return _of_files(spec, root, lambda path, split: _text(spec, path, split))
 
 
 def read_vectors(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
     """Own arrays, by the file's ending: .npz with x [N, d] (images: [N, H, W, C]) and y [N]; .npy whose last column is
-    the label; else comma-separated numbers with the label last. A file of split `unlabeled` may be without y, and with
+    the label; else lines of text as in `read_csv`. A file of split `unlabeled` may be without y, and with
     `labels: false` every column of it is a value.
     """
+    return _of_files(spec, root, lambda path, split: stored(spec, path, split))
 
-    def load(path: Path, split: str) -> Table:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as stored:
-                needed = {"x"} if split == "unlabeled" else {"x", "y"}
-                if not needed <= set(stored.files):
-                    wanted = " and ".join(f"{name} {'[N, d]' if name == 'x' else '[N]'}" for name in sorted(needed))
-                    raise DataError(f"{path}: arrays {', '.join(stored.files)} found, {wanted} expected")
-                if "y" not in stored.files or not _has_labels(spec, split):
-                    return _unlabelled(stored["x"])
-                return Table(stored["x"], checked(stored["y"], f"{path}, array y"))
-        if path.suffix == ".npy":
-            table = np.load(path, allow_pickle=False)
-            if not _has_labels(spec, split):
-                return _unlabelled(table)
-            if table.ndim != 2 or table.shape[1] < 2:
-                raise DataError(f"{path}: an array {list(table.shape)} found, [N, d + 1] expected, the label last")
-            return Table(table[:, :-1], checked(table[:, -1], path))
-        return _comma_separated(spec, path, split)
 
-    return _of_files(spec, root, load)
+def stored(spec: Mapping[str, Any], path: Path, split: str) -> Table:
+    """The table of one file of `read_vectors`, its values as they are stored."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            needed = {"x"} if split == "unlabeled" else {"x", "y"}
+            if not needed <= set(arrays.files):
+                wanted = " and ".join(f"{name} {'[N, d]' if name == 'x' else '[N]'}" for name in sorted(needed))
+                raise DataError(f"{path}: arrays {', '.join(arrays.files)} found, {wanted} expected")
+            if "y" not in arrays.files or not _has_labels(spec, split):
+                return _unlabelled(arrays["x"])
+            return Table(arrays["x"], checked(arrays["y"], f"{path}, array y"))
+    if path.suffix != ".npy":
+        return _text(spec, path, split)
+    table = np.load(path, allow_pickle=False)
+    labelled = _has_labels(spec, split)
+    if labelled and (table.ndim != 2 or table.shape[1] < 2):
+        raise DataError(f"{path}: an array {list(table.shape)} found, [N, d + 1] expected, the label last")
+    out = {column(path, number, None, table.shape[1]) for number in spec.get("drop", ()) if table.ndim == 2}
+    if not labelled:
+        return _unlabelled(np.delete(table, sorted(out), axis=1) if out else table)
+    at = column(path, spec.get("label", -1), None, table.shape[1])
+    return Table(np.delete(table, sorted({*out, at}), axis=1), checked(table[:, at], path))
 
 
 def _has_labels(spec: Mapping[str, Any], split: str) -> bool:
@@ -72,9 +78,11 @@ def _unlabelled(values: np.ndarray) -> Table:
     return Table(values, np.full(len(values), -1))
 
 
-def _comma_separated(spec: Mapping[str, Any], path: Path, split: str) -> Table:
-    label = -1 if _has_labels(spec, split) else None
-    return read_table(path, ",", label, skip=int(spec.get("header", False)))
+def _text(spec: Mapping[str, Any], path: Path, split: str) -> Table:
+    """The table of a file of text as the data set's keys describe it."""
+    label = spec.get("label", -1) if _has_labels(spec, split) else None
+    skip, drop = int(spec.get("header", False)), spec.get("drop", ())
+    return read_table(path, spec.get("delimiter", ","), label, skip=skip, drop=drop)
 
 
 def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
@@ -91,7 +99,7 @@ def read_reuters(spec: Mapping[str, Any], root: Path, download: bool) -> Raw:
             if stored.shape != () or not isinstance(stored.item(), dict) or not {"data", "label"} <= set(stored.item()):
                 raise DataError(f"{path}: a dictionary of `data` and `label` expected, as in DEC's reutersidf10k.npy")
             data, labels = np.asarray(stored.item()["data"]), stored.item()["label"]
-            return Table(data * np.sqrt(data.shape[1]), checked(labels, path))
+            return Table(weighted(data), checked(labels, path))
         from sklearn.datasets import fetch_rcv1
 
         try:
@@ -122,6 +130,11 @@ def reuters_10k(rcv1: Any, width: int, rows: int) -> tuple[np.ndarray, np.ndarra
     return x, member[chosen].argmax(1)
 
 
+def weighted(x: np.ndarray) -> np.ndarray:
+    """Rows [N, d] of tf-idf as DEC scales them, times sqrt(d)."""
+    return x * np.sqrt(x.shape[1])
+
+
 def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], Table], optional: bool = False) -> Raw:
     """Read each split's file with `load`, scale, and give the rows the shape of the data set; labels become 0..C-1."""
     parts, labels, paths, splits = [], [], [], {}
@@ -132,9 +145,10 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], T
         if not path.is_file() and not optional:
             raise DataError(f"{path}: not found; put the official file of {spec['title']} there (or its .gz)")
         try:
-            with _reading(path):
+            with reading_file(path):
                 table = load(path, split)
-            parts.append(_shaped(spec, path, table))
+            parts.append(shaped(spec, path, table))
+            _refuse_dark(path, parts[-1])
         except DataError as problem:
             hint = split == "unlabeled" and _has_labels(spec, split) and spec["source"] in UNLABELLED
             more = "; if the file has no column of labels, set `labels: false` in the data set's file" if hint else ""
@@ -144,12 +158,23 @@ def _of_files(spec: Mapping[str, Any], root: Path, load: Callable[[Path, str], T
         splits[split] = len(table.labels)
     numbers, names = numbered(labels, paths)
     files = ", ".join(spec["files"][split] for split in splits)
-    return Raw(np.concatenate(parts), numbers, splits, files, {}, class_names=names)
+    rows = standardised(spec, np.concatenate(parts))
+    return Raw(rows, numbers, splits, files, {}, class_names=names)
 
 
-def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
+def standardised(spec: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+    """Vectors [N, 1, d, 1] with each column brought to the mean and deviation that `standardise` says, if it does."""
+    if "standardise" not in spec:
+        return rows
+    mean, std = (np.array(spec["standardise"][key], np.float32)[:, None] for key in ("mean", "std"))
+    return (rows - mean) / std
+
+
+def shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     """The values as [N, H, W, C]: float32 times `scale`, or the bytes 0..255 that they are."""
     x, shape = table.values, spec["shape"]
+    if shape[2] == 1 and x.shape[1:] == tuple(shape[:2]) and not are_vectors(shape):
+        x = x[..., None]  # grey images without an axis of channels
     if x.dtype.kind not in "iubf":
         raise DataError(f"{path}: values of type {x.dtype} found, numbers expected")
     width = int(np.prod(shape))
@@ -166,16 +191,19 @@ def _shaped(spec: Mapping[str, Any], path: Path, table: Table) -> np.ndarray:
     x = x.reshape(-1, *shape)
     if x.dtype != np.uint8 or "scale" in spec or are_vectors(shape):
         return np.asarray(x, dtype=np.float32) * np.float32(spec.get("scale", 1))
-    if len(x) and x.max() < DARK:
+    return x
+
+
+def _refuse_dark(path: Path, x: np.ndarray) -> None:
+    if x.dtype == np.uint8 and len(x) and x.max() < DARK:
         raise DataError(
             f"{path}: bytes of 0..{x.max()} found, but pixels in bytes are 0..255; set `scale` to what makes them "
             f"0..1, such as {1 / max(1, x.max()):.6g}"
         )
-    return x
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading_file(path: Path) -> Iterator[None]:
     """What a damaged file raises, in whatever library, becomes one line with the cure."""
     try:
         yield

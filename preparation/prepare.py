@@ -3,25 +3,26 @@
 python -m preparation.prepare --dataset digits --out results/data/digits
 """
 
-import argparse
 import os
 from pathlib import Path
 
 from pipeline.catalogue import entry_or_json
 from pipeline.data_files import MISSING, DataFiles
+from pipeline.options import Parser
 from pipeline.record import Record, StageError, run_stage
 from preparation.prepared import write_prepared
 from preparation.readers import read
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="name in config/datasets, or its configuration as JSON")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--data-root", default=os.environ.get("BENCH_DATA_ROOT"), help="folder of the official files")
     parser.add_argument("--sources", help="hash that the official files must have; by default, of those there")
     parser.add_argument("--sources-cache", help="file of hashes that are known already")
-    parser.add_argument("--download", action="store_true", default=os.environ.get("BENCH_DOWNLOAD") == "1")
+    download = os.environ.get("BENCH_DOWNLOAD") == "1"
+    parser.add_argument("--download", action="store_true", default=download, help="let readers fetch missing files")
     arguments = parser.parse_args()
     name, spec = entry_or_json("data set", arguments.dataset)
     found = DataFiles(arguments.data_root, arguments.sources_cache).hash(spec)

@@ -59,7 +59,9 @@ class Prepared:
     @property
     def root(self) -> Path | None:
         """Folder of the image files, or None for images that are stored here."""
-        return self.data_root / self.card["folder"] if self.card.get("root") else None
+        if not self.card.get("root") or self.card["folder"] is None:  # None: rows of no data root (new_rows.py)
+            return Path(self.card["root"]) if self.card.get("root") else None
+        return self.data_root / self.card["folder"]
 
     @property
     def data_root(self) -> Path:

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.data_set import placed_splits
+from preparation.cut import cut
+from preparation.decoding import decoded
 from preparation.folders import read_folder
 from preparation.number_files import read_csv, read_jf, read_reuters, read_vectors
 from preparation.prepared import RIGHTS, DataError, Raw
@@ -23,7 +26,8 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
 
     `root`: folder of the official files, needed by every source but "digits". With `subset` in the spec only so many
     rows are kept, drawn stratified with a fixed seed, each split in proportion; with `official` the splits are the
-    source's own, and `splits` cuts their rows anew, in order.
+    source's own, and `splits` cuts their rows anew, in order. With `test_share` a hash cuts the split test from the
+    rows of split train, with `decode` image files become pixels.
     """
     splits, official = (_in_order(spec[key]) if key in spec else None for key in ("splits", "official"))
     if root is None and spec["source"] != "digits":
@@ -32,12 +36,16 @@ def read(spec: Mapping[str, Any], root: Path | None, download: bool) -> Raw:
             "set BENCH_DATA_ROOT, or data_root in the configuration"
         )
     try:
-        raw = READERS[spec["source"]](spec | {"splits": official or splits}, root, download)
+        raw = READERS[spec["source"]](spec | {"splits": _in_order(placed_splits(spec))}, root, download)
     except OSError as problem:  # of the folders on the way; readers name their files
         raise DataError(f"{problem.filename or root}: {problem.strerror or problem}; {RIGHTS}") from None
     if official:
         raw = raw._replace(splits=splits, notes=raw.notes | {"split": "the official rows cut anew"})
-    return _subset(raw, spec["subset"]) if "subset" in spec else raw
+    if "test_share" in spec:
+        raw = cut(raw, {**spec, "splits": splits})
+    if "subset" in spec:
+        raw = _subset(raw, spec["subset"])
+    return decoded(raw, spec["shape"]) if spec.get("decode") else raw
 
 
 def _in_order(splits: Mapping[str, int]) -> dict[str, int]:

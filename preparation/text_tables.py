@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.naming import suggestion
 from preparation.labels import checked
 from preparation.prepared import DataError
 
@@ -22,15 +23,22 @@ class Table(NamedTuple):
 Row = tuple[int, list[str]]  # number of the line from 1, cells
 
 
-def read_table(path: Path, separator: str | None, label: int | None, skip: int = 0, end: str | None = None) -> Table:
-    """The table of a file; `separator` None: blanks. The first `skip` lines hold none; a lone `end` closes the file.
+def read_table(
+    path: Path,
+    separator: str | None,
+    label: int | str | None,
+    skip: int = 0,
+    end: str | None = None,
+    drop: Sequence[int | str] = (),
+) -> Table:
+    """The table of a file; `separator` None: blanks. The first `skip` lines hold no rows; a lone `end` closes the file.
 
-    `label`: column of the label; None: there is none, every label is -1. DataError names the line that is not as the
-    first one, or holds no numbers.
+    `label`, `drop`: the column of the label and those that are left out, by number from 0 (-1: the last) or, where
+    there is a first line that is skipped, by the name in it; `label` None: no column holds labels, all are -1.
+    DataError names the line that is not as the first one, or holds no numbers.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig") as file:  # a byte-order mark is no part of the first value
-        rows = _rows(path, file.read().split("\n"), separator)
+    rows = read_rows(path, separator)
+    header = rows[skip - 1][1] if 0 < skip <= len(rows) else None
     rows = rows[skip:]
     if end is not None and rows and rows[-1][1] == [end]:
         rows.pop()
@@ -43,11 +51,37 @@ def read_table(path: Path, separator: str | None, label: int | None, skip: int =
             raise DataError(
                 f"{path}: line {line} has {len(cells)} values, line {first} has {width}; all lines must be equally long"
             )
-    if label is None:
-        return Table(_numbers(path, rows), np.full(len(rows), -1))
-    labels = [cells.pop(label) for _, cells in rows]
-    lines = [line for line, _ in rows]
+    lines, out = [line for line, _ in rows], {column(path, name, header, width) for name in drop}
+    labels = ["-1"] * len(rows)
+    if label is not None:
+        at = column(path, label, header, width)
+        labels, out = [cells[at] for _, cells in rows], out | {at}
+    rows = [(line, [cell for place, cell in enumerate(cells) if place not in out]) for line, cells in rows]
     return Table(_numbers(path, rows), checked(_labels(labels), path, lines))
+
+
+def read_rows(path: Path, separator: str | None) -> list[Row]:
+    """Every line of a file that holds something, as its number and its cells."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:  # a byte-order mark is no part of the first value
+        return _rows(path, file.read().split("\n"), separator)
+
+
+def column(path: Path, wanted: int | str, header: Sequence[str] | None, width: int) -> int:
+    """Number from 0 of a column that is named by its number or by what the header says."""
+    if isinstance(wanted, str):
+        if header is None:
+            raise DataError(
+                f"{path}: no header, so no column {wanted!r}; give its number from 0, or set `header: true`"
+            )
+        if wanted not in header:
+            raise DataError(f"{path}: no column {wanted!r}; {suggestion(wanted, header)}")
+        wanted = list(header).index(wanted)
+    if not -width <= wanted < width:
+        raise DataError(
+            f"{path}: no column {wanted}, the lines have {width} values; count from 0, or from -1 backwards"
+        )
+    return wanted % width
 
 
 def _rows(path: Path, lines: list[str], separator: str | None) -> list[Row]:
@@ -70,8 +104,8 @@ def _refuse_other_separators(path: Path, row: Row, separator: str | None) -> Non
     found = next((words for mark, words in marks.items() if any(mark in cell for cell in cells)), None)
     if separator == "," and found:
         raise DataError(
-            f"{path}: line {line}: values between {found} found, between commas expected (and decimal points); write "
-            "the file anew, in pandas with to_csv(path, header=False, index=False)"
+            f"{path}: line {line}: values between {found} found, between commas expected (and decimal points); set "
+            "`delimiter` in the data set's file, or write the file anew, in pandas with to_csv(path, index=False)"
         )
 
 

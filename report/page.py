@@ -85,6 +85,7 @@ def newest_plans(results: Path) -> list[Path]:
         list(results.iterdir())
         for path in sorted((results / ".plan").glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
             plans[path.stem.rpartition("-")[0]] = path
+    plans.pop("results", None)  # all numbers once more, without the layout of a table
     if not plans:
         raise StageError(f"{results}/.plan: no plan of a table in it; run the suite once, or name its results folder")
     return [plans[name] for name in sorted(plans)]

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from report.layouts import _columns as columns
-from report.layouts import _notes as notes
+from report.layouts import columns, notes
 from report.results import Problem, Read, marks
 from report.tables import Cell, Row, Table
 

@@ -93,12 +93,19 @@ def build(plan: Mapping[str, Any]) -> Table:
     reported = _reported(plan["reported"])
     datasets = dict(plan["datasets"])
     known = {*datasets.values(), *(name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values())}
-    datasets |= {of_paper(title): title for title in dict.fromkeys(key[2] for key in reported) if title not in known}
-    rows, rivals = [], {}
+    of_paper_alone = bool(plan.get("paper_columns"))
+    if of_paper_alone:
+        of_papers = dict.fromkeys(key[2] for key in reported if key[2] not in known)
+        datasets |= {of_paper(title): title for title in of_papers}
+    rows: list[Row] = []
+    rivals: dict[tuple[str, str], list[Row]] = {}
     for spec in plan["rows"]:
         for protocol in list(dict.fromkeys(run["protocol"] for run in spec["runs"])) or [""]:
             runs = [run for run in spec["runs"] if run["protocol"] == protocol]
             row = _row(spec, protocol, runs, plan, reported, datasets, problems)
+            valued = any(cell.reported is not None for cell in row.cells.values())
+            if not (runs or valued or (of_paper_alone and "reported" in spec)):
+                continue  # a row of the paper alone, or of data sets that are not here
             rows.append(row)
             if not row.control:
                 rivals.setdefault((protocol, row.kind), []).append(row)
@@ -107,8 +114,10 @@ def build(plan: Mapping[str, Any]) -> Table:
             for metric, facts in plan["metrics"].items():
                 _rank([row.cells[dataset, metric] for row in group], facts)
     named = list(dict.fromkeys(problems))
-    verdicts = bool(plan.get("verdicts"))
-    return Table(plan["title"], datasets, plan["metrics"], rows, plan["note"] or "", named, verdicts)
+    shown = any(cell.reported is not None for row in rows for cell in row.cells.values())
+    notes = [plan["note"], plan.get("reported_note") if shown else None]
+    note = "\n".join(filter(None, notes))
+    return Table(plan["title"], datasets, plan["metrics"], rows, note, named, bool(plan.get("verdicts")))
 
 
 def _row(
@@ -132,7 +141,7 @@ def _row(
             row.cells[dataset, metric].band = spec.get("bands", {}).get(title, {}).get(metric)
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
-    row.reads = _read(spec, runs, metrics)
+    row.reads = read_runs(spec, runs, metrics)
     for run, read in row.reads:
         dataset = run["dataset"]
         if isinstance(read, Problem):
@@ -158,7 +167,7 @@ def _row(
     return row
 
 
-def _read(
+def read_runs(
     spec: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], metrics: Iterable[str]
 ) -> list[tuple[Mapping[str, Any], Read | Problem]]:
     """Each run with its result. Of one data set all seeds have the same numbers, or one of them is damaged."""

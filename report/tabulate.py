@@ -6,14 +6,15 @@ With --partial, where the pipeline failed: what there is goes into results/table
 each missing run in the notes. The table itself appears only when it is complete.
 """
 
-import argparse
 import dataclasses
 import sys
 from pathlib import Path
 
+from pipeline.options import Parser
 from pipeline.record import StageError, run_stage, whole
 from pipeline.tables import read_plan
-from report.layouts import to_csv, to_markdown, to_tex
+from report.latex import to_tex
+from report.layouts import to_csv, to_markdown
 from report.results import command_to_mend
 from report.tables import Table, build
 
@@ -21,7 +22,7 @@ PARTIAL = (".partial.csv", ".partial.md")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--plan", required=True, help="plan file of the table, written by the pipeline")
     parser.add_argument("--out", required=True, help="the .csv to write; .md and .tex appear beside it")
     parser.add_argument("--strict", action="store_true", help="stale, missing or diverged runs are an error")

@@ -6,18 +6,18 @@ The store is MLFLOW_TRACKING_URI, or SQLite in the results folder. Files are the
 warning (an error with --strict), never a table.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.options import Parser
 from pipeline.record import StageError, run_stage, write_json
 from pipeline.tables import read_plan
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--plan", required=True, help="suite.json, written by the pipeline")
     parser.add_argument("--out", required=True, help="index to write: store, experiment, counts")
     parser.add_argument("--strict", action="store_true", help="a store that cannot be reached is an error")

@@ -1,4 +1,4 @@
-# Features -> clusters, one file per assigner.
+# Features -> clusters, one file per assigner, and what it learnt, with which new rows can be assigned.
 rule assign:
     input:
         data=PREPARED,
@@ -6,6 +6,7 @@ rule assign:
         record=f"{RUN}/features.json",
     output:
         clusters=f"{RUN}/clusters/{{assigner}}.npz",
+        fitted=f"{RUN}/clusters/{{assigner}}.fit.npz",
         record=f"{RUN}/clusters/{{assigner}}.json",
     log:
         f"{LOG}_assign_{{assigner}}.log",

@@ -1,15 +1,15 @@
-# Files of finished runs -> one figure: the first of the suite's data sets, protocols and seeds.
+# Files of finished runs, or what a table is made from -> one figure. Which data sets and seeds: its file in config/figures.
 rule plot:
     input:
-        data=lambda w: expand(PREPARED, dataset=config["datasets"][0]),
-        runs=lambda w: plan.figure_files(w.figure),
+        lambda w: plan.figure_files(w.figure),
     output:
-        report(
-            f"{RESULTS}/figures/{{figure}}.png",
+        png=report(
+            f"{plan.place}/figures/{{figure}}.png",
             caption="../report/captions/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
         ),
+        pdf=f"{plan.place}/figures/{{figure}}.pdf",
     log:
         f"{RESULTS}/logs/{{figure}}_plot.log",
     conda:
@@ -19,9 +19,7 @@ rule plot:
         runtime=30,
     params:
         code=lambda w: plan.figure_code(w.figure),
-        figure=lambda w: canonical_json({"name": w.figure, **plan.figure(w.figure)}),
-        runs=lambda w: [f"{label}={folder}" for label, folder in plan.figure_runs(w.figure).items()],
-        data=lambda w, input: dirname(input.data[0]),
+        figure=lambda w: canonical_json({"name": w.figure, **plan.figures.entry(w.figure)}),
+        shown=lambda w: plan.figure_words(w.figure),
     shell:
-        "python -m report.plot --figure {params.figure:q} --data {params.data:q} --runs {params.runs:q}"
-        " --out {output:q} > {log:q} 2>&1"
+        "python -m report.plot --figure {params.figure:q} {params.shown:q} --out {output.png:q} > {log:q} 2>&1"

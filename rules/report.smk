@@ -6,10 +6,10 @@ rule report:
     input:
         plans=[plan.plan_path(name) for name in ("suite", *plan.tables)],
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
-        figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        figures=[f"{plan.place}/figures/{name}.png" for name in config["figures"]],
     output:
         report(
-            f"{RESULTS}/report/index.html",
+            f"{plan.place}/report/index.html",
             caption="../report/captions/page.rst",
             category="Report",
             labels={"what": "all on one page"},

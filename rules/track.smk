@@ -3,11 +3,12 @@ rule track:
     input:
         plan=plan.plan_path("suite"),
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
-        figures=[f"{RESULTS}/figures/{name}.png" for name in config["figures"]],
+        figures=[f"{plan.place}/figures/{name}.png" for name in config["figures"]],
     output:
         f"{RESULTS}/mlflow.json",
     log:
         f"{RESULTS}/logs/track.log",
+    localrule: True
     conda:
         "../environment.yml"
     resources:

@@ -90,9 +90,11 @@ class Project:
             **(env or {}),
         }
 
-    def run(self, *command: str, env: dict[str, str] | None = None, timeout: int = 300) -> subprocess.CompletedProcess:
+    def run(
+        self, *command: str, env: dict[str, str] | None = None, timeout: int = 300, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess:
         return subprocess.run(
-            command, cwd=self.root, env=self.environment(env), capture_output=True, text=True, timeout=timeout,
+            command, cwd=cwd or self.root, env=self.environment(env), capture_output=True, text=True, timeout=timeout,
             check=False,
         )  # fmt: skip
 

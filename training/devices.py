@@ -11,11 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from pipeline.gpus import VISIBLE, usable
 from pipeline.record import StageError
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 JOB_IDS = ("SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "JOB_ID")  # SLURM, LSF, PBS, SGE
-NODES = "/dev"  # where the driver shows its devices: nvidia0, nvidia1, ...
 POLL = 1.0  # seconds between two looks for a free GPU
 
 
@@ -47,15 +46,15 @@ def claim(device: str, count: int) -> None:
     print(f"GPU {', '.join(taken)} of {', '.join(names)}", flush=True)
 
 
-def usable() -> list[str]:
-    """The GPUs that CUDA would see: index, UUID or MIG name as CUDA_VISIBLE_DEVICES gives them, else indices."""
-    given = os.environ.get(VISIBLE)
-    if given is None:
-        return [str(index) for index, _ in enumerate(Path(NODES).glob("nvidia[0-9]*"))]
-    names = [name.strip() for name in given.split(",")]
-    # As CUDA reads it: what follows the first name that is none (-1, NoDevFiles) does not count.
-    known = [re.fullmatch(r"\d+|(GPU|MIG)-\S+", name) is not None for name in names]
-    return names[: known.index(False)] if False in known else names
+def refuse_missing(device: str) -> None:
+    """Raise StageError for `device` "cuda" where CUDA finds none. Asks CUDA, so `claim` goes before."""
+    import torch  # only here: whoever claims a GPU needs none of it
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise StageError(
+            f"device=cuda, but CUDA finds no GPU here ({VISIBLE}={os.environ.get(VISIBLE, 'not set')}); use --device"
+            " auto or cpu, --config device=auto in the pipeline, or a machine with a GPU"
+        )
 
 
 def _take(folder: Path, names: list[str], count: int) -> list[str]:

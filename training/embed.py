@@ -1,9 +1,10 @@
 """Stage `embed`: trained model -> features.npz (h, and z, p where the method has them) of every image, features.json.
 
 python -m training.embed --data results/data/digits --model some/folder/model.pt --out some/folder
+
+With --new the images are those of another prepared folder (preparation/new_rows.py), which the model never saw.
 """
 
-import argparse
 import os
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from methods.blocks.distributed import rank, world
 from methods.method import DataFacts, Method, build_method, digest
+from pipeline.options import Parser
 from pipeline.record import Record, hashes, read_records, run_stage, whole, write_json
-from preparation.prepared import Prepared, check_made_from, open_prepared
+from preparation.prepared import Prepared, check_made_from, content, open_prepared
 from training.augmentation import Augment, normalisation
-from training.devices import claim
+from training.devices import claim, refuse_missing
 from training.feed import training_feed
 from training.seeds import derive
 from training.weights import read_model
@@ -27,21 +29,27 @@ BATCH = 1024  # rows per forward pass; no result depends on it, batch norm is in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--model", required=True, help="model.pt; train.json lies beside it")
+    parser.add_argument("--new", help="prepared folder of new rows, whose features are written instead")
     parser.add_argument("--out", required=True, help="folder to write")
-    parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes")
+    parser.add_argument(
+        "--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes of one job"
+    )
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
     arguments = parser.parse_args()
     records = read_records(Path(arguments.model).with_name("train.json"), "prepare", "train")
     data = open_prepared(arguments.data)
     check_made_from(data, records, arguments.model)
     recipe = records["train"]["settings"]["recipe"]
-    record = Record(
-        "embed", ("training.embed", f"methods.{recipe['method']}"), {}, {"model": records["train"]["fingerprint"]}
-    )
+    shown, inputs = data, {"model": records["train"]["fingerprint"]}
+    if arguments.new:
+        shown = open_prepared(arguments.new)
+        inputs["new"] = content(shown.card)
+    record = Record("embed", ("training.embed", f"methods.{recipe['method']}"), {}, inputs)
     claim(arguments.device, arguments.devices)
+    refuse_missing(arguments.device)
     if arguments.devices > 1:
         from training.fabric import Fabric, LightningEnvironment  # slow to import, and one device does without
 
@@ -57,8 +65,8 @@ def main() -> None:
     method.load_state_dict(read_model(arguments.model, records["train"])["method"])
     method.to(device).eval()
     statistics = normalisation(recipe, data.card)
-    features = embed(method, data, Augment({}, statistics), device)
-    if method.views == 2 and data.root is None:
+    features = embed(method, shown, Augment({}, statistics), device)
+    if method.views == 2 and data.root is None and not arguments.new:
         features |= embed_views(method, data, Augment(recipe["augmentation"], statistics), device)
     if rank():
         return

@@ -51,7 +51,8 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
     if base:
         inputs.fingerprints["base"] = base["fingerprint"]
     files = DataFiles(None)
-    inputs.fingerprints |= {use: files.file(path) for use, path in named_files(recipe).items()}
+    named = named_files(recipe, os.environ.get("BENCH_DATA_ROOT"), os.environ.get("BENCH_WEIGHTS_ROOT"))
+    inputs.fingerprints |= {use: files.file(path) for use, path in named.items()}
     for option, path, wanted in (
         ("neighbours", arguments.neighbours, "neighbours" in recipe),
         ("watched", arguments.watched, "score" in splits),

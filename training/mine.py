@@ -7,7 +7,6 @@ Van Gansbeke et al., SCAN (arXiv 2005.12320), step 2: cosine similarity, exact, 
 the row itself, also where other images equal it.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.blocks.products import factor, product
+from pipeline.options import Parser
 from pipeline.record import Record, StageError, hashes, read_records, run_stage, whole, write_json
 from preparation.arrays import read_arrays
 from preparation.prepared import Prepared, check_made_from, open_prepared
@@ -24,7 +24,7 @@ BLOCK = 1 << 26  # similarities held at a time
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--features", required=True, help="features.npz; features.json lies beside it")
     parser.add_argument("--array", required=True, choices=("h", "z"), help="backbone features or the head's embedding")

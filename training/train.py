@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from methods.method import DataFacts, Method, build_method, digest
+from pipeline.options import Parser
 from pipeline.record import Record, StageError, hashes, run_stage, whole, write_json
 from preparation.prepared import content
 from training.augmentation import normalisation
 from training.checkpoint import ResumeState, packed
-from training.devices import claim
+from training.devices import claim, refuse_missing
 from training.fabric import DDPStrategy, Fabric, LightningEnvironment
 from training.feed import training_feed
 from training.inputs import Inputs, read_inputs
@@ -34,6 +35,7 @@ def main() -> None:
     roots = ("training.train", f"methods.{recipe['method']}")
     record = Record("train", roots, inputs.settings, inputs.fingerprints, arguments.seed)
     claim(arguments.device, arguments.devices)
+    refuse_missing(arguments.device)
     fabric = launch(arguments.device, arguments.devices, recipe["precision"])
     method, weights = build(inputs, arguments.seed, arguments.base)
     if arguments.compile:
@@ -58,23 +60,23 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--data", required=True, help="prepared folder")
     parser.add_argument("--recipe", required=True, help="name in config/recipes, or a resolved recipe as JSON")
     parser.add_argument("--protocol", required=True, help="name in config/protocols.yaml, or its JSON")
-    parser.add_argument("--seed", required=True, type=int)
+    parser.add_argument("--seed", required=True, type=int, help="whole number from 0, where all chance begins")
     parser.add_argument("--base", help="model.pt of the base recipe, where the recipe names one")
     parser.add_argument("--neighbours", help="file of stage mine, where the recipe names neighbours")
     parser.add_argument("--watched", help="file of stage mine for the scored rows, where the recipe watches them")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--resume", default="results/.resume", help="folder for the state of unfinished runs")
     parser.add_argument("--device", default=os.environ.get("BENCH_DEVICE", "auto"), help="auto, cpu or cuda")
-    parser.add_argument(
-        "--checkpoint-minutes", type=float, default=float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10))
-    )
+    minutes = float(os.environ.get("BENCH_CHECKPOINT_MINUTES", 10))
+    parser.add_argument("--checkpoint-minutes", type=float, default=minutes, help="between two states of a training")
     parser.add_argument("--devices", type=int, default=int(os.environ.get("BENCH_DEVICES", 1)), help="processes of DDP")
-    parser.add_argument("--compile", action="store_true", default=os.environ.get("BENCH_COMPILE") == "1")
-    parser.add_argument("--strict", action="store_true", default=os.environ.get("BENCH_STRICT") == "1")
+    for option, what in (("compile", "torch.compile the backbone"), ("strict", "a diverged training is an error")):
+        given = os.environ.get(f"BENCH_{option.upper()}") == "1"
+        parser.add_argument(f"--{option}", action="store_true", default=given, help=what)
     return parser.parse_args()
 
 

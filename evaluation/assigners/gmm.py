@@ -1,5 +1,6 @@
 """Gaussian mixture with full covariances."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from evaluation.assigner import Assigner
 from evaluation.features import Features, prepare
-from evaluation.mixture import fit_mixture
+from evaluation.mixture import fit_mixture, mixture_state, restored_mixture
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Settings:
 class MixtureAssigner(Assigner):
     """One component per cluster; rows go to the component of highest responsibility."""
 
+    refuses_new_rows = ""
+    confidence_is = "posterior probability of the component"
+
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings.features, self.settings.normalise).astype(np.float64)
         self.model = fit_mixture(x, self.clusters, self.settings.n_init, seed)
@@ -28,6 +32,16 @@ class MixtureAssigner(Assigner):
     def predict(self, features: Features) -> np.ndarray:
         x = prepare(features, self.settings.features, self.settings.normalise).astype(np.float64)
         return self.model.predict(x).astype(np.int64)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return mixture_state(self.model)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.model = restored_mixture(state)
+
+    def confidence(self, features: Features) -> np.ndarray:
+        x = prepare(features, self.settings.features, self.settings.normalise).astype(np.float64)
+        return self.model.predict_proba(x).max(1).clip(0, 1)
 
     def facts(self) -> dict[str, Any]:
         return {"clusters": self.clusters, "log_likelihood": float(self.model.lower_bound_)}

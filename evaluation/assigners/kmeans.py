@@ -1,12 +1,13 @@
 """K-means with restarts on the chosen features, L2-normalised or raw."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from evaluation.assigner import Assigner
-from evaluation.centroids import fit_kmeans, predict_kmeans
+from evaluation.centroids import MARGIN, fit_kmeans, kmeans_state, margins, predict_kmeans, restored_kmeans
 from evaluation.features import Features, prepare
 
 
@@ -24,6 +25,9 @@ class Settings:
 class KMeansAssigner(Assigner):
     """The lowest inertia of `n_init` starts; other rows go to the nearest centre."""
 
+    refuses_new_rows = ""
+    confidence_is = MARGIN
+
     def fit(self, features: Features, seed: int) -> None:
         settings = self.settings
         x = prepare(features, settings.features, settings.normalise)
@@ -33,6 +37,15 @@ class KMeansAssigner(Assigner):
 
     def predict(self, features: Features) -> np.ndarray:
         return predict_kmeans(self.model, prepare(features, self.settings.features, self.settings.normalise))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return kmeans_state(self.model)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.model = restored_kmeans(state)
+
+    def confidence(self, features: Features) -> np.ndarray:
+        return margins(self.model, prepare(features, self.settings.features, self.settings.normalise))
 
     def facts(self) -> dict[str, Any]:
         return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}

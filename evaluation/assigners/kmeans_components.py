@@ -1,12 +1,13 @@
 """K-means started once from the means of MIX'EM's components (spec: MIX'EM sec. 3.3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from evaluation.assigner import Assigner, AssignError
-from evaluation.centroids import fit_kmeans, predict_kmeans
+from evaluation.centroids import MARGIN, fit_kmeans, kmeans_state, margins, predict_kmeans, restored_kmeans
 from evaluation.features import Features, prepare
 
 
@@ -25,6 +26,9 @@ class KMeansComponentsAssigner(Assigner):
     the row farthest from all starts so far, which is deterministic (the paper is silent on empty components).
     """
 
+    refuses_new_rows = ""
+    confidence_is = MARGIN
+
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings.features, self.settings.normalise)
         if "p" not in features:
@@ -34,6 +38,15 @@ class KMeansComponentsAssigner(Assigner):
 
     def predict(self, features: Features) -> np.ndarray:
         return predict_kmeans(self.model, prepare(features, self.settings.features, self.settings.normalise))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return kmeans_state(self.model)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.model = restored_kmeans(state)
+
+    def confidence(self, features: Features) -> np.ndarray:
+        return margins(self.model, prepare(features, self.settings.features, self.settings.normalise))
 
     def facts(self) -> dict[str, Any]:
         return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}

@@ -1,10 +1,11 @@
 """Balanced assignment: every cluster takes about N/K of the fitted rows (Sinkhorn-Knopp, as SwAV and CDC balance)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from evaluation.assigner import Assigner
 from evaluation.centroids import fit_kmeans
@@ -28,10 +29,13 @@ class SinkhornAssigner(Assigner):
     Fitting finds the scaling of the clusters; unseen rows are assigned with that scaling.
     """
 
+    refuses_new_rows = ""
+    confidence_is = "probability of the cluster in the balanced assignment"
+
     def fit(self, features: Features, seed: int) -> None:
         settings = self.settings
         x = prepare(features, settings.features, settings.normalise)
-        self.prototypes = None
+        self.prototypes: np.ndarray | None = None
         if settings.features != "p":
             model = fit_kmeans(x, self.clusters, seed, settings.n_init, finalists=settings.finalists)
             prototypes = model.centres.numpy()
@@ -46,6 +50,17 @@ class SinkhornAssigner(Assigner):
     def predict(self, features: Features) -> np.ndarray:
         x = prepare(features, self.settings.features, self.settings.normalise)
         return (self._scores(x) + self.scale).argmax(1).astype(np.int64)
+
+    def state(self) -> dict[str, np.ndarray]:
+        prototypes = {} if self.prototypes is None else {"prototypes": self.prototypes}
+        return {"scale": self.scale, **prototypes}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.scale, self.prototypes = state["scale"], state.get("prototypes")
+
+    def confidence(self, features: Features) -> np.ndarray:
+        x = prepare(features, self.settings.features, self.settings.normalise)
+        return softmax(self._scores(x) + self.scale, axis=1).max(1)
 
     def facts(self) -> dict[str, Any]:
         return {"clusters": len(self.scale)}

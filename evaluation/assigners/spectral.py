@@ -21,6 +21,8 @@ class Settings:
 class SpectralAssigner(Assigner):
     """Clusters the rows it is given and knows no others: predicting other rows is refused."""
 
+    refuses_new_rows = "spectral clusters only the rows it was fitted on"
+
     def fit(self, features: Features, seed: int) -> None:
         self.fitted_on = prepare(features, self.settings.features, self.settings.normalise)
         enough_rows(self.clusters, self.fitted_on)

@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluation.assigner import Assigner, enough_rows
 from evaluation.features import Features, prepare
-from evaluation.manifold import fit_manifold
+from evaluation.manifold import MOVES, fit_manifold
 from evaluation.mixture import fit_mixture
 
 
@@ -22,6 +22,8 @@ class Settings:
 
 class ManifoldMixtureAssigner(Assigner):
     """UMAP to as many dimensions as clusters, then a mixture with full covariances."""
+
+    refuses_new_rows = MOVES
 
     def fit(self, features: Features, seed: int) -> None:
         x = prepare(features, self.settings.features, self.settings.normalise).astype(np.float64)

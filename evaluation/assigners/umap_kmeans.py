@@ -8,7 +8,7 @@ import numpy as np
 from evaluation.assigner import Assigner, enough_rows
 from evaluation.centroids import fit_kmeans, predict_kmeans
 from evaluation.features import Features, prepare
-from evaluation.manifold import fit_manifold
+from evaluation.manifold import MOVES, fit_manifold
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Settings:
 
 class ManifoldKMeansAssigner(Assigner):
     """UMAP to as many dimensions as clusters, then K-means."""
+
+    refuses_new_rows = MOVES
 
     def fit(self, features: Features, seed: int) -> None:
         settings = self.settings

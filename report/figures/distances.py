@@ -1,4 +1,4 @@
-"""Histogram per run of d_Z - d_X over pairs of neighbours; 0 is an isometry."""
+"""Histogram per run of d_Z - d_X over pairs of neighbours; 0 is an isometry. All panels have the same axes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from preparation.prepared import Prepared
-from report.figure import Shown, features, panels, some
+from report.figure import Shown, diverged, features, rows_of, some
+from report.style import COLOURS, panels, set_panel_title
+
+several = True
+LACKS = diverged
+SIDE, BINS = 1.7, 60
 
 
 @dataclass(frozen=True)
@@ -16,9 +21,11 @@ class Settings:
 
 
 def distances(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
-    rows = some(np.flatnonzero(data.labels >= 0))
-    x = data.vectors(rows)
-    return draw({label: neighbour_gaps(x, features(run.folder, "h")[rows]) for label, run in runs.items()})
+    gaps = {}
+    for name, run in runs.items():
+        rows = some(rows_of(run.data))
+        gaps[name] = neighbour_gaps(run.data.vectors(rows), features(run.folder, "h")[rows])
+    return draw(gaps)
 
 
 def neighbour_gaps(x: np.ndarray, z: np.ndarray, neighbours: int = 5) -> np.ndarray:
@@ -32,13 +39,15 @@ def neighbour_gaps(x: np.ndarray, z: np.ndarray, neighbours: int = 5) -> np.ndar
 
 
 def draw(gaps: Mapping[str, np.ndarray]) -> Figure:
-    """gaps[label] is [pairs]."""
-    figure, axes = panels(len(gaps), 3.2)
-    for axis, (label, gap) in zip(axes, gaps.items(), strict=True):
-        axis.hist(gap, bins=60, color="0.35")
-        axis.axvline(0, color="tab:red", linewidth=1)
-        axis.set(title=f"{label}: mean {gap.mean():.2f}", xlabel="distance in embedding - in input")
-        axis.set_yticks([])
+    """gaps[name] is [pairs]; a bar is the share of a run's pairs, so that data sets of any size compare."""
+    figure, axes = panels(len(gaps), SIDE, share=True)
+    bins = np.histogram_bin_edges(np.concatenate(list(gaps.values())), BINS)
+    for axis, (name, gap) in zip(axes, gaps.items(), strict=True):
+        axis.hist(gap, bins=bins, weights=np.full(len(gap), 1 / len(gap)), color="0.45")
+        axis.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
+        set_panel_title(axis, f"{name}: mean {gap.mean():.2f}", SIDE)
+    figure.supxlabel("$d_Z - d_X$ between neighbours", fontsize=8)
+    figure.supylabel("share of pairs", fontsize=8)
     return figure
 
 

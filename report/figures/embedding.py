@@ -1,15 +1,18 @@
-"""Features of labelled images in the plane, one panel per run."""
+"""Features of images in the plane, coloured by class: one panel per run, one row of panels per data set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from preparation.prepared import Prepared
-from report.figure import Shown, project, scatter, some
+from report.figure import Shown, by_data, diverged, project, rows_of, some
 from report.figure import features as read_features
+from report.scatter import Scatter, scatters
+
+several = True
+LACKS = diverged
 
 
 @dataclass(frozen=True)
@@ -19,12 +22,15 @@ class Settings:
 
 
 def embedding(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
-    rows = some(np.flatnonzero(data.labels >= 0))
-    planes = {}
-    for label, run in runs.items():
-        z = read_features(run.folder, run.features or settings.features)[rows]
-        planes[label] = project(z, settings.projection)
-    return scatter(planes, data.labels[rows])
+    found = {}
+    for title, shown in by_data(runs).items():
+        planes = {}
+        for name, run in shown.items():
+            rows = some(rows_of(run.data))
+            z = read_features(run.folder, run.features or settings.features)[rows]
+            planes[name] = project(z, settings.projection)
+        found[title] = Scatter.of(planes, run.data, rows)
+    return scatters(found)
 
 
 FIGURE = embedding

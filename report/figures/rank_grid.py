@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 
 from evaluation.similarity import centre_ranks
 from preparation.prepared import Prepared
-from report.figure import Shown, features, panels
+from report.figure import Shown, diverged, features, rows_of
+from report.style import panels, set_panel_title
+
+several = True
+LACKS = diverged
+SIDE = 1.7
 
 
 @dataclass(frozen=True)
@@ -17,10 +22,11 @@ class Settings:
 
 
 def rank_grid(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
-    rows, tables = np.flatnonzero(data.labels >= 0), {}
-    for label, run in runs.items():
+    tables = {}
+    for name, run in runs.items():
+        rows = rows_of(run.data)
         clusters = features(run.folder, "p")[rows].argmax(1)
-        tables[label] = rank_tables(data.vectors(rows), features(run.folder, "h")[rows], clusters)
+        tables[name] = rank_tables(run.data.vectors(rows), features(run.folder, "h")[rows], clusters)
     return draw(tables)
 
 
@@ -30,13 +36,15 @@ def rank_tables(x: np.ndarray, z: np.ndarray, clusters: np.ndarray) -> tuple[np.
 
 
 def draw(tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    figure, axes = panels(len(tables), 3.0)
-    for axis, (label, (first, second)) in zip(axes, tables.items(), strict=True):
+    figure, axes = panels(len(tables), SIDE)
+    for axis, (name, (first, second)) in zip(axes, tables.items(), strict=True):
         same = first == second
         axis.imshow(same, cmap="Greys", vmin=0, vmax=1.3)
-        axis.set(title=f"{label}: {same.mean():.2f}", xlabel="cluster", ylabel="cluster")
+        set_panel_title(axis, f"{name}: {same.mean():.2f} agree", SIDE)
         for side in (axis.xaxis, axis.yaxis):
             side.get_major_locator().set_params(integer=True)
+    figure.supxlabel("cluster", fontsize=8)
+    figure.supylabel("cluster", fontsize=8)
     return figure
 
 

@@ -9,8 +9,12 @@ from matplotlib.figure import Figure
 
 from pipeline.record import StageError
 from preparation.prepared import Prepared
-from report.figure import Shown, project, scatter
+from report.figure import Shown, by_data, diverged, project
 from report.figure import snapshots as read_snapshots
+from report.scatter import Scatter, scatters
+
+several = True
+LACKS = diverged
 
 
 @dataclass(frozen=True)
@@ -19,22 +23,27 @@ class Settings:
 
 
 def snapshots(runs: Mapping[str, Shown], data: Prepared, settings: Settings) -> Figure:
-    planes, labels = {}, {}
-    for label, run in runs.items():
+    return scatters({title: _of_one_data_set(shown, settings) for title, shown in by_data(runs).items()})
+
+
+def _of_one_data_set(runs: Mapping[str, Shown], settings: Settings) -> Scatter:
+    planes, rows = {}, {}
+    for name, run in runs.items():
         stored = read_snapshots(run.folder)
-        labels[label] = data.labels[stored["rows"]]
-        for epoch in sorted((name for name in stored if name.isdigit()), key=int):
+        rows[name] = stored["rows"]
+        for epoch in sorted((key for key in stored if key.isdigit()), key=int):
             if not np.isfinite(stored[epoch]).all():
                 raise StageError(f"{run.folder / 'snapshots.npz'}: epoch {epoch} is not finite; the run diverged")
             plane = project(stored[epoch], settings.projection)
-            planes[f"{label}, epoch {epoch}" if len(runs) > 1 else f"epoch {epoch}"] = plane
-    first, *others = labels.values()
+            planes[f"{name}, epoch {epoch}" if len(runs) > 1 else f"epoch {epoch}"] = plane
+    data = next(iter(runs.values())).data
+    first, *others = (data.labels[some] for some in rows.values())
     if any(not np.array_equal(first, other) for other in others):
-        raise StageError(f"{', '.join(labels)}: trained on other rows, whose colours differ; draw one figure for each")
+        raise StageError(f"{', '.join(rows)}: trained on other rows, whose colours differ; draw one figure for each")
     if not planes:
         folders = ", ".join(str(run.folder) for run in runs.values())
         raise StageError(f"no snapshots in {folders}: the recipe must name `snapshots`")
-    return scatter(planes, first)
+    return Scatter.of(planes, data, next(iter(rows.values())))
 
 
 FIGURE = snapshots

@@ -121,7 +121,7 @@ def edited_while_running(setting: Setting) -> Outcome:
 def moved_back(setting: Setting) -> Outcome:
     """Data of the same size under the old name, with the old times: they are other data all the same."""
     site = Site.copy(setting.finished, setting.folder, results=False)
-    data, table = setting.folder / "data", f"{RESULTS}/own.csv"
+    data, table = setting.folder / "data", f"{RESULTS}/own/own.csv"
     data.mkdir()
     (site.root / "config/datasets/own.yaml").write_text(yaml.safe_dump(DATASET), encoding="utf-8")
     (site.root / "config/tables/own.yaml").write_text(yaml.safe_dump(PIXELS), encoding="utf-8")

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import catalogue, data_files
 from pipeline.data_files import MISSING, DataFiles, Sources, named_files
+from pipeline.plan import Plan
 from pipeline.provenance import canonical_json
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stages
@@ -177,16 +178,16 @@ def test_what_a_prepared_data_set_must_have_been_made_from(found, card, expected
     assert Sources(SimpleNamespace(hash=lambda spec: found), str(tmp_path)).of_dataset("usps") == expected
 
 
-def test_files_of_data_sets_and_recipes_are_inputs_of_what_they_make(tmp_path, monkeypatch):
+def test_files_of_data_sets_and_recipes_are_inputs_of_what_they_make(tmp_path):
     """One file, one changed fingerprint of the stage that reads it, and of all that follow."""
-    monkeypatch.setenv("BENCH_WEIGHTS_ROOT", str(tmp_path))
     weights = {"network": {"weights": "r50.pt"}}
     config = {"seeds": [0], "overrides": {"untrained": weights}}
     run = Run("usps", "full", "untrained", 0)
 
     def fingerprints(data, other):
-        files = SimpleNamespace(hash=lambda spec: data, file=lambda path: other if path.name == "r50.pt" else "?")
-        stages = Stages(Runs(config, {}), Sources(files, str(tmp_path)))
+        known = {tmp_path / "r50.pt": other}
+        files = SimpleNamespace(hash=lambda spec: data, file=lambda path: known.get(path, "?"), root=None)
+        stages = Stages(Runs(config, {}), Sources(files, str(tmp_path), tmp_path))
         return stages.prepare("usps").fingerprint, stages.train(run).fingerprint, stages.embed(run).fingerprint
 
     one = fingerprints("a", "w")
@@ -198,8 +199,32 @@ def test_files_of_data_sets_and_recipes_are_inputs_of_what_they_make(tmp_path, m
 
 
 def test_files_that_a_recipe_names(monkeypatch):
-    monkeypatch.setenv("BENCH_WEIGHTS_ROOT", "/w")
-    monkeypatch.setenv("BENCH_DATA_ROOT", "/d")
-    found = named_files({"network": {"weights": "r50.pt"}, "labels": {"list": "1percent.txt"}})
+    monkeypatch.setenv("BENCH_WEIGHTS_ROOT", "/another")  # whoever calls says where, whatever the environment is yet
+    monkeypatch.setenv("BENCH_DATA_ROOT", "/another")
+    recipe = {"network": {"weights": "r50.pt"}, "labels": {"list": "1percent.txt"}}
+    found = named_files(recipe, "/d", "/w")
     assert {use: str(path) for use, path in found.items()} == {"weights": "/w/r50.pt", "labels": "/d/1percent.txt"}
-    assert named_files({"network": {}, "labels": {"fraction": 0.1}}) == {}
+    below = named_files(recipe, None, None)
+    assert {use: str(path) for use, path in below.items()} == {"weights": "r50.pt", "labels": "1percent.txt"}
+    assert named_files({"network": {}, "labels": {"fraction": 0.1}}, "/d", "/w") == {}
+
+
+def test_a_plan_looks_for_named_files_where_the_stages_will(tmp_path, monkeypatch):
+    """Whether the root is the configuration's or the environment's, and before the plan has set any."""
+    monkeypatch.delenv("BENCH_DATA_ROOT", raising=False)
+    monkeypatch.setenv("BENCH_WEIGHTS_ROOT", str(tmp_path / "w"))
+    for folder, file in (("d", "list.txt"), ("e", "list.txt"), ("w", "r50.pt")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text(folder)
+    recipe = {"network": {"weights": "r50.pt"}, "labels": {"list": "list.txt"}}
+    default = catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
+
+    def found():
+        return Plan(default | {"data_root": str(tmp_path / "d")}).sources.of_recipe(recipe)
+
+    of_suite = found()
+    assert MISSING not in of_suite.values()
+    monkeypatch.setenv("BENCH_DATA_ROOT", str(tmp_path / "e"))
+    of_environment = found()
+    assert of_environment["weights"] == of_suite["weights"]
+    assert of_environment["labels"] not in (of_suite["labels"], MISSING)

@@ -20,6 +20,7 @@ ROOTS = [
     *(("report.plot", module) for module in wing_modules("figure")),
     ("report.tabulate",),
     ("report.page",),
+    ("report.collect",),
     ("report.track",),
 ]
 

@@ -36,5 +36,5 @@ def test_the_environment_tells_stages_every_setting_that_changes_how_they_run(tm
     assert given["BENCH_SOURCES_CACHE"] == os.path.abspath("results/x/.sources.json")
     monkeypatch.setenv("BENCH_DATA_ROOT", "/mine")
     monkeypatch.setenv("BENCH_COMMAND", "as typed")
-    given = other.environment()
+    given = Plan(config(**settings)).environment()
     assert (given["BENCH_DATA_ROOT"], given["BENCH_COMMAND"]) == ("/mine", "as typed")

@@ -76,7 +76,7 @@ def suite(folder):
     ]
     said = [reported("them", "80.5", note=f"page 3 {EVIL}"), reported("others", "90.25", std="")]
     more = {"datasets": {"d": f"Data {EVIL}"}, "reported": said, "note": f"A note {EVIL}"}
-    first = plan(rows, csv=f"{results}/t.csv", **more)
+    first = plan(rows, csv=f"{results}/t.csv", paper_columns=True, **more)
     bands = {f"Data {EVIL}": {"ACC": 2.0}}
     compared = [row("Near", good, recipe="good", reported="them", bands=bands,
                     reported_dataset={f"Data {EVIL}": "CIFAR10"})]  # fmt: skip

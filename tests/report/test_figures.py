@@ -15,9 +15,10 @@ from pipeline.naming import ConfigError
 from pipeline.record import StageError, hashes, run_stage
 from pipeline.wings import signature, wing_modules, wing_names
 from preparation.prepared import open_prepared
-from report.figure import Shown, load, project, scatter
+from report.figure import Shown, load, project
 from report.figures import convergence, distances, history, rank_grid, snapshots
 from report.plot import main
+from report.scatter import Scatter, scatters
 from tests.conftest import ROOT
 
 
@@ -57,22 +58,46 @@ def test_a_wrong_kind_or_key_of_a_figure_is_named():
 
 
 def test_curves_of_every_run_that_has_the_column():
-    curves = {"a": {"total": np.array([3.0, 2.0])}, "b": {"total": np.array([4.0, 1.0, 0.5]), "extra": np.ones(3)}}
-    axes = history.draw(curves, ["total", "extra"]).axes
+    a, b = np.array([[1, 3.0], [2, 2.0]]), np.array([[1, 4.0], [2, 1.0], [3, 0.5]])
+    axes = history.draw({"total": {"a": [a], "b": [b]}, "extra": {"b": [b]}}).axes
     assert [len(axis.lines) for axis in axes] == [2, 1]
-    assert axes[0].lines[1].get_xdata().tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(axes[0].lines[1].get_xydata(), b)
     assert axes[0].lines[0].get_linestyle() != axes[0].lines[1].get_linestyle()
+    assert axes[0].lines[0].get_marker() != axes[0].lines[1].get_marker()
     assert axes[1].lines[0].get_color() == axes[0].lines[1].get_color()  # a run keeps its colour
+    assert [text.get_text() for text in axes[0].get_figure().legends[0].texts] == ["a", "b"]
 
 
-def test_every_class_has_one_colour_in_every_panel():
-    labels = np.arange(30) % 3
-    figure = scatter({"a": np.random.rand(30, 2), "b": np.random.rand(30, 2)}, labels)
-    colours = [[tuple(c.get_facecolor()[0]) for c in axis.collections] for axis in figure.axes]
+def test_seeds_are_thin_and_their_mean_is_thick():
+    one, other = np.array([[1, 0.2], [5, 0.4], [9, 0.6]]), np.array([[1, 0.4], [9, 0.8]])
+    (axis,) = convergence.draw({"d": {"a": [one, other]}}).axes
+    thin, thick = axis.lines[:2], axis.lines[2]
+    np.testing.assert_array_equal(thin[0].get_xydata(), one)
+    np.testing.assert_array_equal(thin[1].get_xydata(), other)
+    np.testing.assert_allclose(thick.get_xydata(), [[1, 0.3], [9, 0.7]])  # where both have a value
+    assert thick.get_linewidth() > thin[0].get_linewidth()
+    assert axis.get_title() == "mean of 2 seeds"
+
+
+def test_every_class_has_one_colour_in_every_panel_and_its_name():
+    labels = np.arange(33) % 3 - (np.arange(33) >= 30)
+    planes = {"a": np.random.rand(33, 2), "b": np.random.rand(33, 2)}
+    figure = scatters({"d": Scatter(planes, labels, ["cat", "dog", "$"])})
+    colours = [[line.get_color() for line in axis.lines] for axis in figure.axes]
     assert colours[0] == colours[1]
-    assert len(set(colours[0])) == 3
-    assert [len(c.get_offsets()) for c in figure.axes[0].collections] == [10, 10, 10]
-    assert [text.get_text() for text in figure.legends[0].texts] == ["0", "1", "2"]
+    assert len(set(colours[0])) == 4
+    for axis, plane in zip(figure.axes, planes.values(), strict=True):
+        for number, line in enumerate(axis.lines, -1):
+            np.testing.assert_array_equal(line.get_xydata(), plane[labels == number])
+    legend = figure.legends[0]
+    assert [text.get_text() for text in legend.texts] == ["cat", "dog", r"\$", "no label"]
+    assert [handle.get_color() for handle in legend.legend_handles] == [*colours[0][1:], colours[0][0]]
+
+
+def test_points_without_any_label_are_grey_and_have_no_legend():
+    figure = scatters({"d": Scatter({"a": np.random.rand(9, 2)}, np.full(9, -1), ["0", "1"])})
+    assert not figure.legends
+    assert [line.get_color() for line in figure.axes[0].lines] == ["0.6"]
 
 
 def test_rank_grid_shows_agreement():
@@ -82,7 +107,7 @@ def test_rank_grid_shows_agreement():
     first, second = rank_grid.rank_tables(x, 3 * x, clusters)
     np.testing.assert_array_equal(first, second)
     axis = rank_grid.draw({"mine": (first, second)}).axes[0]
-    assert axis.get_title() == "mine: 1.00"
+    assert axis.get_title() == "mine: 1.00 agree"
     assert axis.images[0].get_array().all()
 
 
@@ -94,10 +119,10 @@ def test_an_isometry_has_no_gaps():
 
 
 def test_convergence_shows_the_points_it_is_given():
-    curves = {"one": np.array([[1, 0.2], [5, 0.7]]), "other": np.array([[1, 0.1]])}
-    (axis,) = convergence.draw(curves).axes
+    curves = {"one": [np.array([[1, 0.2], [5, 0.7]])], "other": [np.array([[1, 0.1]])]}
+    (axis,) = convergence.draw({"d": curves}).axes
     assert [line.get_label() for line in axis.lines] == ["one", "other"]
-    np.testing.assert_array_equal(axis.lines[0].get_xydata(), curves["one"])
+    np.testing.assert_array_equal(axis.lines[0].get_xydata(), curves["one"][0])
 
 
 @pytest.mark.parametrize("projection", ["tsne", "pca"])
@@ -238,9 +263,10 @@ def test_snapshots_of_other_rows_do_not_share_colours(shown, digits_200, tmp_pat
     other = shutil.copytree(shown, tmp_path / "other")
     with np.load(shown / "snapshots.npz") as stored:
         np.savez(other / "snapshots.npz", **{**stored, "rows": np.arange(60, 120)})
-    runs = {"a": Shown(shown), "b": Shown(other)}
+    data = open_prepared(digits_200)
+    runs = {name: Shown(folder, None, data, name, 0) for name, folder in (("a", shown), ("b", other))}
     with pytest.raises(StageError, match="a, b: trained on other rows"):
-        snapshots.snapshots(runs, open_prepared(digits_200), snapshots.Settings("pca"))
+        snapshots.snapshots(runs, data, snapshots.Settings("pca"))
 
 
 def test_a_history_may_leave_a_value_out(shown, draw):

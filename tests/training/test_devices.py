@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline import gpus
 from pipeline.record import StageError
 from tests.conftest import ROOT
 from training import devices, embed, train
@@ -16,9 +17,10 @@ from training import devices, embed, train
 # Takes GPUs, says which, and holds them until its standard input closes.
 TAKER = """
 import signal, sys
+from pipeline import gpus
 from training import devices
 signal.alarm(20)  # a test that waits in vain ends
-devices.POLL, devices.NODES = 0.05, sys.argv[1]
+devices.POLL, gpus.NODES = 0.05, sys.argv[1]
 devices.claim("auto", int(sys.argv[2]))
 print("took", devices.os.environ.get(devices.VISIBLE), flush=True)
 sys.stdin.read()
@@ -130,7 +132,7 @@ def test_jobs_of_a_scheduler_number_their_gpus_from_0_each(take, scheduler):
     ],
 )
 def test_nothing_is_done_where_there_is_nothing_to_choose(tmp_path, monkeypatch, capsys, device, visible, count):
-    monkeypatch.setattr(devices, "NODES", str(tmp_path))
+    monkeypatch.setattr(gpus, "NODES", str(tmp_path))
     monkeypatch.setattr(devices.tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(devices.VISIBLE, raising=False)
     if visible is not None:
@@ -155,8 +157,34 @@ def test_a_lock_folder_that_cannot_be_written_is_an_error(tmp_path, monkeypatch)
         devices.claim("cuda", 1)
 
 
-@pytest.mark.parametrize("stage", [train, embed])
-def test_training_and_embedding_take_theirs_before_they_ask_cuda(monkeypatch, stage):
+@pytest.fixture(params=[train, embed])
+def begun(request, monkeypatch):
+    """Starts a stage on a device, with `claim` and the answer of CUDA as given."""
+    stage = request.param
+    recipe = {"method": "pixels", "precision": "auto"}
+    records = {"train": {"fingerprint": "", "settings": {"recipe": recipe}}}
+    given = {
+        "read_inputs": lambda _: SimpleNamespace(recipe=recipe, settings={}, fingerprints={}),
+        "read_records": lambda *_: records,
+        "open_prepared": lambda _: None,
+        "check_made_from": lambda *_: None,
+    }
+    for name in given.keys() & vars(stage).keys():
+        monkeypatch.setattr(stage, name, given[name])
+    words = {"data": "d", "model": "m", "recipe": "r", "protocol": "p", "seed": "0", "out": "o", "devices": "1"}
+    wanted = words.keys() - ({"model"} if stage is train else {"recipe", "protocol", "seed"})
+
+    def start(device, claim, available):
+        monkeypatch.setattr(sys, "argv", ["stage", *(f"--{name}={words[name]}" for name in wanted)])
+        monkeypatch.setenv("BENCH_DEVICE", device)
+        monkeypatch.setattr(stage, "claim", claim)
+        monkeypatch.setattr("torch.cuda.is_available", available)
+        stage.main()
+
+    return start
+
+
+def test_training_and_embedding_take_theirs_before_they_ask_cuda(begun):
     def asked():
         raise AssertionError("CUDA was asked first")
 
@@ -167,21 +195,17 @@ def test_training_and_embedding_take_theirs_before_they_ask_cuda(monkeypatch, st
         assert (device, count) == ("auto", 1)
         raise Taken
 
-    recipe = {"method": "pixels", "precision": "auto"}
-    records = {"train": {"fingerprint": "", "settings": {"recipe": recipe}}}
-    given = {
-        "claim": claim,
-        "read_inputs": lambda _: SimpleNamespace(recipe=recipe, settings={}, fingerprints={}),
-        "read_records": lambda *_: records,
-        "open_prepared": lambda _: None,
-        "check_made_from": lambda *_: None,
-    }
-    for name in given.keys() & vars(stage).keys():
-        monkeypatch.setattr(stage, name, given[name])
-    words = {"data": "d", "model": "m", "recipe": "r", "protocol": "p", "seed": "0", "out": "o", "devices": "1"}
-    wanted = words.keys() - ({"model"} if stage is train else {"recipe", "protocol", "seed"})
-    monkeypatch.setattr(sys, "argv", ["stage", *(f"--{name}={words[name]}" for name in wanted)])
-    monkeypatch.delenv("BENCH_DEVICE", raising=False)
-    monkeypatch.setattr("torch.cuda.is_available", asked)
     with pytest.raises(Taken):
-        stage.main()
+        begun("auto", claim, asked)
+
+
+def test_cuda_without_a_gpu_is_refused_when_the_stage_starts(begun, monkeypatch):
+    monkeypatch.delenv(gpus.VISIBLE, raising=False)
+    with pytest.raises(StageError, match=r"device=cuda, but CUDA finds no GPU here .*not set.*--device auto or cpu"):
+        begun("cuda", lambda *_: None, lambda: False)
+
+
+@pytest.mark.parametrize(("device", "available"), [("auto", False), ("cpu", False), ("cuda", True)])
+def test_any_other_device_is_not_refused(monkeypatch, device, available):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: available)
+    devices.refuse_missing(device)

@@ -13,7 +13,8 @@ from tests.campaign.site import RESULTS
 
 # Files that no stage reads, or that are damaged by cases of their own (tests/campaign: changes, resumption, tracker).
 OTHERS = (
-    r"logs/.*|\.lock|\.sources\.json|\.id|table2\..*|mlflow\.(db|json)|mlartifacts/.*|figures/.*|report/.*|\.resume/.*"
+    r"logs/.*|\.lock|\.sources\.json|\.suite\.json|\.id|table2\..*|results\.csv|mlflow\.(db|json)|mlartifacts/.*"
+    r"|figures/.*|report/.*|\.resume/.*"
 )
 
 

@@ -117,7 +117,7 @@ def test_edits_of_several_places_make_stale_what_each_of_them_does(smoke):
 def test_edits_that_change_no_number_make_nothing_stale(smoke):
     edits = [
         ("evaluation/probes/knn.py", "k = min(settings.k", "k = 0 + min(settings.k"),  # a probe that no row asks for
-        ("report/figures/history.py", "3.4", "3.5"),
+        ("report/figures/history.py", "SIDE = 2.3", "SIDE = 2.4"),
         ("methods/mixem.py", "# [B, M]", "# shape [B, M]"),
         ("methods/mixem.py", '"""Eq. 4: minus', '"""Equation 4: minus'),
         ("config/recipes/mixem.yaml", "push: 5.6e-3", "push: 5.7e-3"),  # of a variant that no table asks for
@@ -269,9 +269,37 @@ def test_cluster_jobs_do_not_rewrite_the_plan(smoke):
     assert {path: path.read_text() for path in plans.iterdir()} == before
 
 
+def test_results_csv_follows_every_command_and_is_a_target(smoke):
+    out, suite = smoke.root / "results/smoke/results.csv", smoke.root / "results/smoke/.suite.json"
+    before = out.read_text()
+    with open(out, newline="") as file:
+        lines = list(csv.DictReader(file))
+    with open(smoke.root / TARGET, newline="") as file:
+        table = {(row["recipe"], row["assigner"]): row["digits (200) ACC"] for row in csv.DictReader(file)}
+    found = {(line["recipe"], line["name"]): line["value"] for line in lines if line["metric"] == "ACC"}
+    assert {key: f"{100 * float(value):.2f}" for key, value in found.items()} == {
+        key: value for key, value in table.items() if value
+    }
+    assert json.loads(suite.read_text())["suite"] == "smoke"
+    out.unlink()
+    done = smoke.snakemake("results/smoke/results.csv")
+    said = done.stdout + done.stderr
+    assert (done.returncode, "1 of 1 steps" in said) == (0, True), said
+    assert out.read_text() == before
+    done = smoke.snakemake("all", "--dry-run", "--forcerun", "collect", "--config", "track=false")
+    assert set(re.findall(r"rule (\w+):", done.stdout + done.stderr)) == {"collect", "all"}
+
+
 def test_a_figure_is_drawn_from_finished_runs(smoke):
+    """The .pdf is made with the .png; a figure that cannot be drawn is refused before any job."""
     figure = "results/smoke/figures/digits_history.png"
     done = smoke.snakemake(figure)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 steps" in done.stdout + done.stderr
     assert (smoke.root / figure).read_bytes().startswith(b"\x89PNG")
+    assert (smoke.root / figure).with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    done = smoke.snakemake(figure.replace("digits_history", "gallery-mixen-argmax"), "--dry-run")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "unknown recipe in figure 'gallery-mixen-argmax': 'mixen'; did you mean 'mixem'?" in said
+    assert "Traceback" not in said

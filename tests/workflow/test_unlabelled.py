@@ -1,26 +1,18 @@
 """Data without any label, through every stage, and what is refused of them before any job."""
 
-import csv
 import json
-import sys
 
 import numpy as np
 import pytest
 import yaml
 
-import evaluation.assign
-import evaluation.evaluate
-import preparation.prepare
-import report.tabulate
-import training.embed
 import training.train
 from pipeline import catalogue
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
-from pipeline.provenance import canonical_json
-from pipeline.record import run_stage
 from pipeline.runs import Run
 from preparation.prepared import open_prepared
+from tests.stages import Stages
 from training import inputs
 
 DATASET = {
@@ -58,44 +50,9 @@ def own(tmp_path, monkeypatch):
     return config
 
 
-class Stages:
-    """Every stage in this process, with what the plan passes to it."""
-
-    def __init__(self, plan, monkeypatch):
-        self.plan, self.monkeypatch, self.data = plan, monkeypatch, f"{plan.results}/data/mine"
-
-    def stage(self, main, *words):
-        self.monkeypatch.setattr(sys, "argv", ["stage", *map(str, words)])
-        run_stage(main)
-
-    def prepare(self):
-        spec = canonical_json(self.plan.stages.prepare("mine").settings)
-        self.stage(preparation.prepare.main, "--dataset", spec, "--out", self.data)
-        return open_prepared(self.data)
-
-    def model(self, run):
-        folder, base = f"{self.plan.results}/{run.path}", self.plan.base_files(run)[:1]
-        recipe, resume = canonical_json(self.plan.runs.recipe(run)), f"{self.plan.results}/.resume"
-        common = ["--data", self.data, "--protocol", run.protocol, "--seed", run.seed]
-        words = [*common, "--recipe", recipe, "--out", folder, "--resume", resume]
-        self.stage(training.train.main, *words, *[word for path in base for word in ("--base", path)])
-        self.stage(training.embed.main, "--data", self.data, "--model", f"{folder}/model.pt", "--out", folder)
-        features = [*common, "--features", f"{folder}/features.npz"]
-        for name, path in zip(self.plan.runs.assigners(run), self.plan.cluster_files(run, "npz"), strict=True):
-            self.stage(evaluation.assign.main, *features, "--assigner", name, "--out", path)
-        clusters = self.plan.cluster_files(run, "npz")
-        self.stage(evaluation.evaluate.main, *features, "--clusters", *clusters, "--out", f"{folder}/metrics.json")
-
-    def table(self):
-        out = self.plan.table_path("mine") + ".csv"
-        self.stage(report.tabulate.main, "--plan", self.plan.write_plan("mine"), "--out", out, "--strict")
-        with open(out, newline="") as file:
-            return list(csv.DictReader(file))
-
-
-def test_clusters_of_data_without_labels_have_sizes_and_no_scores(own, monkeypatch):
+def test_clusters_of_data_without_labels_have_sizes_and_no_scores(own):
     plan = Plan(own())
-    stages, mixem = Stages(plan, monkeypatch), Run("mine", "clusters", "mixem", 0)
+    stages, mixem = Stages(plan), Run("mine", "clusters", "mixem", 0)
     data = stages.prepare()
     assert set(data.labels) == {-1}
     assert (data.card["classes"], data.card["class_names"], data.card["splits"]) == (3, None, {"unlabeled": [0, 60]})
@@ -165,8 +122,8 @@ def test_the_base_is_trained_on_what_there_is(own, tmp_path):
     assert plan.runs.base(run) == Run("mine", "clusters", "simclr_base", 0)
 
 
-def test_stages_by_hand_refuse_what_needs_labels(own, tmp_path, monkeypatch, capsys):
-    stages = Stages(Plan(own()), monkeypatch)
+def test_stages_by_hand_refuse_what_needs_labels(own, tmp_path, capsys):
+    stages = Stages(Plan(own()))
     stages.prepare()
     for protocol, message in (
         ("clusters", "method 'supervised' learns from labels, on the probes' splits, of which the protocol has none"),

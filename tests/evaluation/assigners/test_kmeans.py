@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from evaluation import centroids
 from evaluation.features import prepare
 from evaluation.metrics.accuracy import accuracy
 from tests.evaluation.samples import assigner, blobs
@@ -46,3 +47,22 @@ def test_kmeans_of_five_thousand_clusters_predicts():
     model = assigner("kmeans_raw", clusters=5000, n_init=1, max_iter=2)
     model.fit({"h": x}, seed=0)
     assert len(np.unique(model.predict({"h": x}))) == 5000
+
+
+def test_confidence_is_the_margin_between_the_two_nearest_centres(monkeypatch):
+    monkeypatch.setattr(centroids, "BLOCK", 20)  # several blocks of rows
+    generator = np.random.default_rng(2)
+    x, new = (generator.normal(size=(rows, 3)).astype(np.float32) for rows in (90, 33))
+    model = assigner("kmeans_raw")
+    model.fit({"h": x}, seed=0)
+    centres = model.state()["centres"].astype(np.float64)
+    for row, sure in zip(new, model.confidence({"h": new}), strict=True):
+        nearest, second = sorted(np.linalg.norm(row - centre) for centre in centres)[:2]
+        assert sure == pytest.approx(1 - nearest / second, abs=1e-6)
+    halfway = ((centres[0] + centres[1]) / 2).astype(np.float32)[None]
+    others = np.linalg.norm(centres[2:] - halfway, axis=1).min() > np.linalg.norm(centres[0] - halfway)
+    assert model.confidence({"h": centres.astype(np.float32)}) == pytest.approx(np.ones(4), abs=1e-5)
+    assert not others or model.confidence({"h": halfway}) == pytest.approx([0], abs=1e-5)
+    one = assigner("kmeans_raw", clusters=1)
+    one.fit({"h": x}, seed=0)
+    assert one.confidence({"h": new}).tolist() == [1] * 33

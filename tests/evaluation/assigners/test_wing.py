@@ -67,6 +67,52 @@ def test_every_assigner_repeats_by_its_seed_and_predicts_the_rows_it_was_fitted_
         np.testing.assert_array_equal(features[key], value)  # what it is given stays as it is
 
 
+def stored_and_restored(name, model, folder):
+    """A new assigner of the same entry with the state of a fitted one, through a file."""
+    np.savez(folder / "state.npz", **model.state())
+    with np.load(folder / "state.npz", allow_pickle=False) as state:
+        again = assigner(name)
+        again.restore(dict(state))
+    return again
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_what_an_assigner_stores_predicts_as_it_does_or_it_says_why_not(name, tmp_path):
+    """Rows that overlap, others than it was fitted on: what decides is the very state, and no cluster is certain."""
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(300, 6)).astype(np.float32)
+    p = generator.dirichlet(np.ones(4), 300).astype(np.float32)
+    fitted, new = ({"h": x[part], "p": p[part]} for part in (slice(200), slice(200, None)))
+    model = assigner(name)
+    if model.refuses_new_rows:
+        assert model.state() == {}
+        with pytest.raises(AssignError, match="new rows cannot be assigned"):
+            assigner(name).restore({})
+        with pytest.raises(AssignError, match="there is no confidence"):
+            model.confidence(fitted)
+        return
+    model.fit(fitted, seed=1)
+    again = stored_and_restored(name, model, tmp_path)
+    for rows in (fitted, new, {key: value[:1] for key, value in new.items()}):
+        np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+        sure = again.confidence(rows)
+        np.testing.assert_array_equal(sure, model.confidence(rows))
+        assert sure.dtype == np.float64
+        assert sure.shape == (len(rows["h"]),)
+        assert sure.min() >= 0
+        assert sure.max() <= 1
+    assert len(np.unique(model.confidence(new))) > 50
+    assert len(np.unique(again.predict(new))) > 1
+    assert model.confidence_is
+
+
+@pytest.mark.parametrize("name", wing_names("assigner"))
+def test_only_assigners_without_a_model_of_their_own_refuse_new_rows(name):
+    refused = {"spectral": "only the rows", "agglomerative": "only the rows", "umap_gmm": "UMAP", "umap_kmeans": "UMAP"}
+    assert refused.get(name, "") in load(name).ASSIGNER.refuses_new_rows
+    assert bool(load(name).ASSIGNER.refuses_new_rows) == (name in refused)
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_features_that_are_not_finite_or_not_there_are_refused(name):
     wanted = catalogue.entry("assigner", name)["features"]

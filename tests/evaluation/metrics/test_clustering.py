@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.confusion import class_accuracies, matched_confusion
+from evaluation.confusion import matched_confusion
 from evaluation.geometry import geometry
 from evaluation.metric import MetricError, clustering_metrics
 from evaluation.metrics.accuracy import accuracy, majority_accuracy
@@ -149,16 +149,24 @@ def test_table_metrics_exist():
 
 
 def test_confusion_after_matching():
-    matched = matched_confusion(Y, C)
-    assert matched.sum() == len(Y)
-    assert np.trace(matched[:, :3]) / len(Y) == pytest.approx(accuracy(Y, C))
+    found = matched_confusion(Y, C)
+    assert found.counts.sum() == len(Y)
+    assert np.trace(found.counts) / len(Y) == pytest.approx(accuracy(Y, C))
     # classes 0, 1, 2 have 3, 3, 4 samples; clusters 3 (one sample of class 0) and 4 or 2 (two of class 2) are surplus
-    np.testing.assert_array_equal(matched, [[2, 0, 0, 0, 1], [0, 3, 0, 0, 0], [0, 0, 2, 2, 0]])
-    assert class_accuracies(Y, C) == {0: pytest.approx(2 / 3), 1: 1.0, 2: 0.5}
+    np.testing.assert_array_equal(found.counts, [[2, 0, 0, 0, 1], [0, 3, 0, 0, 0], [0, 0, 2, 2, 0]])
+    assert found.classes.tolist() == [0, 1, 2]
+    for column, cluster in enumerate(found.clusters):  # every column is what its cluster holds
+        np.testing.assert_array_equal(found.counts[:, column], [((c == Y) & (cluster == C)).sum() for c in range(3)])
+    np.testing.assert_allclose(found.accuracies, [2 / 3, 1, 1 / 2])
 
 
 def test_fewer_clusters_leave_a_class_at_zero():
-    assert class_accuracies(np.repeat([0, 1, 5], 4), np.repeat([0, 0, 1], 4)) == {0: 1.0, 1: 0.0, 5: 1.0}
+    """Gaps in labels and ids; a class without a cluster has an empty column and no id in it."""
+    found = matched_confusion(np.repeat([0, 1, 5], [4, 3, 4]), np.repeat([7, 7, 3], [4, 3, 4]))
+    np.testing.assert_array_equal(found.counts, [[4, 0, 0], [3, 0, 0], [0, 0, 4]])
+    assert found.classes.tolist() == [0, 1, 5]
+    assert found.clusters.tolist() == [7, -1, 3]
+    assert found.accuracies.tolist() == [1, 0, 1]
 
 
 def test_thousands_of_labels_take_seconds():
