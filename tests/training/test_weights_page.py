@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def of(plan, run, file="train.json"):
 
 def test_a_file_is_the_base_of_a_second_stage(made):
     folder, plan, weights = made
-    records = {run: json.load(open(of(plan, run)))["records"]["train"] for run in (PUBLISHED, SECOND)}
+    records = {run: json.loads(Path(of(plan, run)).read_text())["records"]["train"] for run in (PUBLISHED, SECOND)}
     digest = hashlib.sha256((folder / "encoder.pth").read_bytes()).hexdigest()
     assert records[PUBLISHED]["weights"] == {"file": "encoder.pth", "sha256": digest, "backbone_keys": len(weights)}
     assert records[SECOND]["inputs"]["base"] == records[PUBLISHED]["fingerprint"]
@@ -103,7 +104,7 @@ def test_a_backbone_in_torchs_hands_gives_the_runs_features(made, run):
     found = {}
     exec(code.replace("results/runs/digits/full/simclr/seed0", f"{plan.results}/{run.path}"), found)
     data = f"{plan.results}/data/digits_200"
-    card = json.load(open(f"{data}/card.json"))["normalisation"]
+    card = json.loads(Path(f"{data}/card.json").read_text())["normalisation"]
     x = torch.from_numpy(np.load(f"{data}/images.npy")).permute(0, 3, 1, 2) / 255
     with torch.no_grad():
         h = found["network"].eval()((x - card["mean"][0]) / card["std"][0])

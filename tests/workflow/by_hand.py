@@ -1,4 +1,7 @@
-"""Every run and the table `mine` of a suite of one data set, without snakemake: python -m tests.workflow.by_hand SUITE"""
+"""Every run and the table `mine` of a suite of one data set, without snakemake.
+
+python -m tests.workflow.by_hand SUITE.yaml
+"""
 
 import os
 import sys

@@ -40,7 +40,7 @@ def test_the_table_has_a_number_from_each(extended):
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert list(rows) == ["K-means", "Bisecting K-means", "Nearest class mean"]
     shown = {name: [bool(row[f"digits (200) {metric}"]) for metric in ("ACC", "FMI")] for name, row in rows.items()}
-    assert shown == dict.fromkeys(rows, [True, True]) | {"Nearest class mean": [True, False]}
+    assert shown == {name: [True, True] for name in rows} | {"Nearest class mean": [True, False]}
     assert {row["notes"] for row in rows.values()} == {""}
 
 
