@@ -114,9 +114,9 @@ def _numbers(path: Path, rows: Sequence[Row]) -> np.ndarray:
     try:
         return np.array([cells for _, cells in rows], dtype=np.float64)
     except ValueError:
-        line, column = next((line, i) for line, cells in rows for i, cell in enumerate(cells) if not _is_number(cell))
+        line, column = next((line, i) for line, cells in rows for i, cell in enumerate(cells) if not is_number(cell))
     cells = dict(rows)[line]
-    if line == rows[0][0] and len(rows) > 1 and all(map(_is_number, rows[1][1])):
+    if line == rows[0][0] and len(rows) > 1 and all(map(is_number, rows[1][1])):
         raise DataError(
             f"{path}: line {line} holds names of columns ({', '.join(cells[:3])}), numbers expected; delete the line, "
             "or set `header: true` in the data set's file"
@@ -124,7 +124,8 @@ def _numbers(path: Path, rows: Sequence[Row]) -> np.ndarray:
     raise DataError(f"{path}: line {line}: {cells[column]!r} is no number; all values but the label must be numbers")
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether the text of a cell is a number."""
     try:
         float(cell)
     except ValueError:

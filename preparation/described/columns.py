@@ -6,7 +6,7 @@ from pathlib import Path
 
 from preparation.described.found import Wishes
 from preparation.prepared import DataError
-from preparation.text_tables import Row, column, read_rows
+from preparation.text_tables import Row, column, is_number, read_rows
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LABEL_NAMES = ("label", "labels", "class", "classes", "target", "category", "species")
@@ -82,13 +82,13 @@ def _separated(path: Path) -> tuple[str, list[Row]]:
 def _header(rows: Sequence[Row]) -> list[str] | None:
     """The cells of the first line where they name columns: none is a number, or they are numbered from 0 or 1."""
     cells = rows[0][1]
-    numbers = [cell for cell in cells if _is_number(cell)]
+    numbers = [cell for cell in cells if is_number(cell)]
     counted = [[str(number) for number in range(first, first + len(numbers))] for first in (0, 1)]
     named = (
         len(numbers) >= 2
         and numbers in counted
         and len(rows) > 1
-        and numbers != [cell for cell in rows[1][1] if _is_number(cell)]
+        and numbers != [cell for cell in rows[1][1] if is_number(cell)]
     )
     return cells if not numbers or named else None
 
@@ -109,7 +109,7 @@ def _label(
         called = [at for at in among if header[at].strip().lower() in LABEL_NAMES and _may_be_label(body, at)]
         if len(called) == 1:
             return called[0], f"column {header[called[0]]!r} by its name"
-    text = [at for at in among if any(not _is_number(cells[at]) and cells[at] for _, cells in body)]
+    text = [at for at in among if any(not is_number(cells[at]) and cells[at] for _, cells in body)]
     repeated = [at for at in text if _distinct(body, at) <= max(2, len(body) // 2)]
     if len(text) == 1 and repeated:
         return text[0], f"column {_named(text[0], header)!r}, the one that holds text"
@@ -130,12 +130,12 @@ def _refuse_text(path: Path, body: Sequence[Row], header: Sequence[str] | None, 
     """Values must be numbers; a column of text that is no label is to be left out by the user."""
     for at in among:
         for line, cells in body:
-            if not _is_number(cells[at]):
+            if not is_number(cells[at]):
                 name, cell = _named(at, header), cells[at]
                 decimal = cell.replace(",", ".", 1)
                 if not cell:
                     cure = "fill in or leave out what is missing"
-                elif decimal != cell and _is_number(decimal):
+                elif decimal != cell and is_number(decimal):
                     cure = "write decimal points, in pandas with read_csv(path, sep=';', decimal=',') and to_csv"
                 else:
                     cure = f"leave the column out with --drop {name}, or say --label {name} if it is the label"
@@ -148,19 +148,11 @@ def _distinct(body: Sequence[Row], at: int) -> int:
 
 def _may_be_label(body: Sequence[Row], at: int) -> bool:
     """Whether a column holds text, or whole numbers alone: one called y may be a coordinate."""
-    return any(not _is_number(cells[at]) for _, cells in body) or _is_whole(body, at)
+    return any(not is_number(cells[at]) for _, cells in body) or _is_whole(body, at)
 
 
 def _is_whole(body: Sequence[Row], at: int) -> bool:
     return all(float(cells[at]).is_integer() for _, cells in body)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def table_form(path: Path) -> tuple[str, list[str] | None, int, bool]:
