@@ -1,6 +1,6 @@
-"""Every run and the table `mine` of a suite of one data set, without snakemake.
+"""Where a suite's table `mine` would lie, and that table of a small data set, all its runs included, without snakemake.
 
-python -m tests.workflow.by_hand SUITE.yaml
+python -m tests.workflow.by_hand SUITE.yaml SMALL.yaml    (what is laid over the suite, to make it small)
 """
 
 import os
@@ -13,10 +13,12 @@ from tests.stages import Stages
 
 
 def main() -> None:
-    suite = catalogue.read_yaml(Path(sys.argv[1]))
-    plan = Plan(catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | suite)
+    suite, small = map(catalogue.read_yaml, map(Path, sys.argv[1:]))
+    config = catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | suite
+    print(f"{Plan(config, files=[Path(sys.argv[1])]).table_path('mine')}.csv")
+    plan = Plan(config | small)
     os.environ.update(plan.environment())
-    stages = Stages(plan, *suite["datasets"])
+    stages = Stages(plan, *small["datasets"])
     stages.prepare()
     for run in plan.runs.all():
         stages.model(run)

@@ -2,15 +2,19 @@
 
 import csv
 import json
+import textwrap
 
 import pytest
+import yaml
 
+from pipeline.catalogue import entry_or_json
 from tests.conftest import copy_project
 from tests.written import blocks, files, section, write
 
 TEXT = section("extending", "Your own method, assigner, probe and metric")
-RUN = "results/mine/runs/digits_200/full/align_uniform/seed0"
-QUICK = """
+RUN = "results/small/runs/digits_200/full/align_uniform/seed0"
+SMALL = """
+results: results/small
 datasets: [digits_200]
 seeds: [0]
 device: cpu
@@ -24,9 +28,8 @@ def extended(tmp_path_factory):
     """A copy of the project with the files of the page, and its table of few images and steps."""
     copied = copy_project(tmp_path_factory.mktemp("extended") / "project")
     write(copied.root, TEXT)
-    with open(copied.root / "own/suites/mine.yaml", "a") as suite:
-        suite.write(QUICK)
-    copied.done = copied.run("python", "-m", "tests.workflow.by_hand", "own/suites/mine.yaml")
+    (copied.root / "small.yaml").write_text(SMALL)
+    copied.done = copied.run("python", "-m", "tests.workflow.by_hand", "own/suites/mine.yaml", "small.yaml")
     return copied
 
 
@@ -36,7 +39,10 @@ def test_every_block_names_its_file():
 
 def test_the_table_has_a_number_from_each(extended):
     assert extended.done.returncode == 0, extended.done.stdout + extended.done.stderr
-    with open(extended.root / "results/mine/mine.csv", newline="") as file:
+    command = blocks(TEXT, "bash")[-1].split()
+    assert command[-2:] == ["--configfile", "own/suites/mine.yaml"]
+    assert command[-3] == extended.done.stdout.splitlines()[0] == "results/mine/mine.csv"
+    with open(extended.root / "results/small/mine.csv", newline="") as file:
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert list(rows) == ["K-means", "Bisecting K-means", "Nearest class mean"]
     shown = {name: [bool(row[f"digits (200) {metric}"]) for metric in ("ACC", "FMI")] for name, row in rows.items()}
@@ -71,3 +77,11 @@ def test_the_projects_tests_run_over_them(extended):
     assert done.returncode == 0, done.stdout + done.stderr
     passed = int(done.stdout.split(" passed")[0].split()[-1])
     assert passed >= 17, done.stdout
+
+
+def test_the_figure_of_the_page_is_one():
+    text = section("extending", "A figure")
+    block = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+    figure = yaml.safe_load(textwrap.dedent(block))
+    assert entry_or_json("figure", json.dumps({"name": "mine", **figure})) == ("mine", figure)
+    assert {"title", "kind", "projection", "recipes", "datasets", "seeds"} == set(figure)
