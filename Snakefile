@@ -1,7 +1,6 @@
 # The pipeline: configuration, targets, and one file per stage. See README.md for its use, docs/extending.md for its parts.
 import os
 import sys
-from glob import glob
 from os.path import dirname
 
 from snakemake.cli import get_argument_parser
@@ -67,9 +66,10 @@ rule all:
     localrule: True
 
 
-for file in sorted(glob("rules/*.smk", root_dir=workflow.basedir)):
+# In the order of the work, in which it is also shown.
+for stage in "plan prepare train embed mine assign evaluate tabulate collect plot report track".split():
 
-    include: file
+    include: f"rules/{stage}.smk"
 
 
 try:

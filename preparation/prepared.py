@@ -59,9 +59,10 @@ class Prepared:
     @property
     def root(self) -> Path | None:
         """Folder of the image files, or None for images that are stored here."""
-        if not self.card.get("root") or self.card["folder"] is None:  # None: rows of no data root (new_rows.py)
-            return Path(self.card["root"]) if self.card.get("root") else None
-        return self.data_root / self.card["folder"]
+        if not self.card.get("root"):
+            return None
+        folder = self.card.get("folder")
+        return Path(self.card["root"]) if folder is None else self.data_root / folder  # new rows are below no data root
 
     @property
     def data_root(self) -> Path:

@@ -1,5 +1,6 @@
 """A copy of the project in which something goes wrong, and the runs of the pipeline in it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.campaign.case import Lost, require
-from tests.conftest import SMOKE, Project
+from tests.conftest import SMOKE, Project, warm_python
 
 RESULTS = "results/smoke"
 TABLE, RUNS = f"{RESULTS}/table2.csv", "runs/digits_200/full"
@@ -75,6 +76,11 @@ class Site(Project):
     @property
     def results(self) -> Path:
         return self.root / RESULTS
+
+    def environment(self, env: dict[str, str] | None = None) -> dict[str, str]:
+        """Stages are processes of their own here, no copies of a warm one: what is killed is the stage itself."""
+        found = super().environment(env)
+        return found | {"PATH": found["PATH"].removeprefix(f"{warm_python()}{os.pathsep}")}
 
     def start(self, *words: str, target: str = TABLE, env: dict[str, str] | None = None) -> Running:
         """Start the pipeline and go on."""

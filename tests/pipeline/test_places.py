@@ -208,7 +208,7 @@ def test_the_plan_puts_everything_in_its_place(tmp_path):
     assert other.table_plan("table2")["csv"] == f"{tmp_path}/digits_200/table2.csv"
     assert other.suite_plan()["tables"] == [f"{tmp_path}/digits_200/table2"]
     with pytest.raises(StageError, match="another suite has taken this folder since"):
-        plan.begin()
+        plan.begin(here=True)
 
 
 def test_the_plan_knows_the_file_of_its_command(loose, tmp_path):
