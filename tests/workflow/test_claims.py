@@ -16,7 +16,7 @@ def test_claims_are_judged_on_the_runs_of_a_finished_suite(smoke):
     with open(path, newline="") as file:
         better, spread = csv.DictReader(file)
     assert [better["stand_in"], better["n"], better["verdict"]] == ["data set", "1", "undecided"]
-    assert abs(float(better["effect"]) - float(better["first_mean"]) + float(better["second_mean"])) < 0.01  # as printed
+    assert abs(float(better["effect"]) - float(better["first_mean"]) + float(better["second_mean"])) < 0.01
     assert [spread["n"], spread["effect"], spread["verdict"]] == ["1", "", "undecided"]
     assert "stand-ins" in path.with_suffix(".md").read_text()
     for ending in (".csv", ".md"):
