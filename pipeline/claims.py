@@ -2,7 +2,7 @@
 
 A claim is judged on each data set and protocol of the suite. On those of the paper it counts as the paper's; elsewhere
 the result stands in for it and never counts. The rows that are compared become tables of the plan (Claims.tables), so
-that every check and every job of a table holds for them too. What a verdict is, report/verdicts.py says.
+that every check and every job of a table holds for them too. What a verdict is, report/effects.py says.
 """
 
 import dataclasses

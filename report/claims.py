@@ -20,10 +20,10 @@ from typing import Any
 from pipeline.options import Parser
 from pipeline.record import StageError, run_stage
 from pipeline.tables import read_plan
+from report.effects import CONTRADICTED, NOT_RUN, SUPPORTED, UNDECIDED, Bounds, Effect, Values, bounds, effect, joined
 from report.results import Problem, Read, command_to_mend, marks
 from report.tables import read_runs
 from report.tabulate import PARTIAL, remove_partial, write
-from report.verdicts import CONTRADICTED, NOT_RUN, SUPPORTED, UNDECIDED, Bounds, Effect, Values, bounds, effect, joined
 
 VERDICTS = (SUPPORTED, CONTRADICTED, UNDECIDED, NOT_RUN)
 COLUMNS = ["claim", "place", "says", "suite", "dataset", "protocol", "stand_in", "kind", "metric", "first", "second",

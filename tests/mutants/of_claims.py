@@ -3,8 +3,8 @@
 from tests.mutants.mutant import mutants
 
 MUTANTS = mutants(
-    "report/verdicts.py",
-    "tests/report/test_verdicts.py",
+    "report/effects.py",
+    "tests/report/test_effects.py",
     two_seeds_decide=("FEWEST = 3", "FEWEST = 2"),
     one_sided_intervals=("(1 + LEVEL) / 2, n - 1)) * statistics.stdev", "LEVEL, n - 1)) * statistics.stdev"),
     seeds_paired_by_position=(

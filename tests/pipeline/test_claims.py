@@ -11,7 +11,7 @@ from pipeline.claims import names, paper
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
 from pipeline.runs import Run
-from report.verdicts import bounds
+from report.effects import bounds
 
 ROWS = {
     "mixem": {"label": "M", "recipe": "mixem", "assigner": "argmax", "reported": {"t": {"method": "m", "part": "/x"}}},

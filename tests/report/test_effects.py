@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from report.verdicts import Bounds, bounds, effect, joined, mean_interval, std_interval, std_ratio_interval
+from report.effects import Bounds, bounds, effect, joined, mean_interval, std_interval, std_ratio_interval
 
 A = {0: 71.0, 1: 74.0, 2: 75.5, 3: 72.5}
 B = {0: 68.0, 1: 70.0, 2: 73.5, 3: 70.0}
