@@ -35,7 +35,7 @@ def screen(watch: Watch, end: End, width: int) -> list[str]:
         force = "without what forces jobs, it " if end.forced else ""
         lines.append(f"{'next':<9}{end.command}  ({force}{again})")
     elif end.browse:
-        lines.append(f"{'next':<9}{end.browse}  (shows runs and curves)")
+        lines.append(f"{'next':<9}{end.browse}  (shows runs and curves, under Model training)")
     if end.log and watch.jobs:
         lines.append(f"{'log':<9}{end.log}")
     return lines

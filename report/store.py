@@ -18,8 +18,8 @@ except ImportError:
 
 LOCAL = "sqlite:///"
 FIRST = "0"  # MLflow's experiment "Default", which every new store has
-# What MLflow's pages call "Model training". Those of 3.17 ask the browser first: their address ends with
-# ?workflowType=machine_learning, else they open on traces of language models.
+# What MLflow's pages call "Model training". Those of 3.17 ask the browser first, and open on traces of language models
+# unless "Model training" was chosen there or the part of the address after # ends with ?workflowType=machine_learning.
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 MADE = "bench.experiment"  # tag of an experiment that was made, or taken over, here
 USER = re.compile(r"^([a-z][\w+.-]*://)(.*)@", re.IGNORECASE | re.DOTALL)

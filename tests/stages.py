@@ -16,17 +16,17 @@ from preparation.prepared import open_prepared
 
 
 class Stages:
-    """Every stage in this process, with what the plan passes to it, for data set `mine`."""
+    """Every stage in this process, with what the plan passes to it, for one data set and table `mine`."""
 
-    def __init__(self, plan):
-        self.plan, self.data = plan, f"{plan.results}/data/mine"
+    def __init__(self, plan, dataset="mine"):
+        self.plan, self.dataset, self.data = plan, dataset, f"{plan.results}/data/{dataset}"
 
     def stage(self, main, *words):
         with unittest.mock.patch.object(sys, "argv", ["stage", *map(str, words)]):
             run_stage(main)
 
     def prepare(self):
-        spec = canonical_json(self.plan.stages.prepare("mine").settings)
+        spec = canonical_json(self.plan.stages.prepare(self.dataset).settings)
         self.stage(preparation.prepare.main, "--dataset", spec, "--out", self.data)
         return open_prepared(self.data)
 
@@ -40,8 +40,8 @@ class Stages:
         features = [*common, "--features", f"{folder}/features.npz"]
         for name, path in zip(self.plan.runs.assigners(run), self.plan.cluster_files(run, "npz"), strict=True):
             self.stage(evaluation.assign.main, *features, "--assigner", name, "--out", path)
-        clusters = self.plan.cluster_files(run, "npz")
-        self.stage(evaluation.evaluate.main, *features, "--clusters", *clusters, "--out", f"{folder}/metrics.json")
+        asked = ["--clusters", *self.plan.cluster_files(run, "npz"), "--probes", *self.plan.probe_settings(run)]
+        self.stage(evaluation.evaluate.main, *features, *asked, "--out", f"{folder}/metrics.json")
 
     def table(self):
         out = self.plan.table_path("mine") + ".csv"

@@ -39,7 +39,7 @@ def test_the_screen_of_a_run_that_ended_well(run, tmp_path):
         "ran      train 2, embed 2, evaluate 2, tabulate 1: 7 of 7 jobs, in 2 min",
         "kept     prepare 1",
         "seconds  train 8, embed 8, evaluate 8, tabulate 4",
-        "next     mlflow ui  (shows runs and curves)",
+        "next     mlflow ui  (shows runs and curves, under Model training)",
         "log      whole.log",
     ]
 

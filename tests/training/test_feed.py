@@ -41,7 +41,7 @@ class Made:
             for name, values in zip(images, pixels, strict=True):
                 Image.fromarray(values).save(folder / name)
             self.clean = torch.cat([centre_crop(decode(folder / images[row]), (SIDE, SIDE)) for row in USED]) / 255
-        data = Prepared(folder, {"root": root, "shape": [SIDE, SIDE, 3], "name": "made"}, self.labels)
+        data = Prepared(folder, {"root": root, "shape": [SIDE, SIDE, 3], "record": {}}, self.labels)
         data.__dict__["images"] = images  # as if they were read already
         self.feed = training_feed(data, USED, self.labels[USED], torch.device("cpu"))
         assert isinstance(self.feed, Images if kind == "memory" else Files)
