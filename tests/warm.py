@@ -37,6 +37,7 @@ if sys.argv[1:2] == ["-m"]:
     except OSError:
         os.execv({python!r}, [{python!r}, *sys.argv[1:]])
     asked = dict(words=sys.argv[2:], folder=os.getcwd(), environment=dict(os.environ), group=os.getpgrp())
+    asked["python"] = {own!r}
     text = json.dumps(asked).encode()
     socket.send_fds(link, [len(text).to_bytes(8, "big")], [0, 1, 2])
     link.sendall(text)
@@ -55,7 +56,7 @@ os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 def start(folder: Path) -> subprocess.Popen:
     """Start a server, and put the `python` that asks it into a folder. Until the server is ready it is the real one."""
     path = folder / "socket"
-    (folder / "python").write_text(CLIENT.format(python=sys.executable, path=str(path)))
+    (folder / "python").write_text(CLIENT.format(python=sys.executable, path=str(path), own=str(folder / "python")))
     (folder / "python").chmod(0o755)
     return subprocess.Popen([sys.executable, __file__, str(path)], stdin=subprocess.PIPE, cwd=folder)
 
@@ -137,7 +138,10 @@ def _copy(link: socket.socket) -> dict:
 
 
 def _become(asked: dict) -> None:
-    """Take the caller's place: folder, environment, process group, module path and number of threads."""
+    """Take the caller's place: folder, environment, process group, module path, number of threads, and `python`."""
+    sys.executable = asked[
+        "python"
+    ]  # who starts jobs with it (Snakemake, two processes of a training) starts them warm
     with contextlib.suppress(OSError):  # another session's group cannot be joined
         os.setpgid(0, asked["group"])
     os.chdir(asked["folder"])

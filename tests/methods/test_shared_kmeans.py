@@ -1,14 +1,10 @@
-import os
-import socket
-
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from methods.blocks.kmeans import kmeans
 from methods.blocks.occupancy import Occupancy
 from methods.blocks.self_label import SelfLabelling
 from methods.blocks.shared_kmeans import shared_kmeans
+from tests.ranks import together
 
 X = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)) + 5 * torch.eye(3)[torch.arange(60) % 3]
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
@@ -21,26 +17,18 @@ def test_one_process_gets_kmeans():
     assert torch.equal(labels, fitted.labels)
 
 
-def work(rank, port, folder):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=2)
-    try:
-        share = slice(3 * rank, 3 * rank + 3)
-        # What process 1 would find by itself differs: only process 0's clustering counts.
-        clustering = shared_kmeans(X if rank == 0 else X.flip(1), 3, 4, 20, 7)
-        occupancy, labelling = Occupancy(4), SelfLabelling(4, 0.5, balance=False)
-        occupancy.add(LOGITS[share].argmax(1))
-        labelling(LOGITS[share], LOGITS[share])
-        torch.save((*clustering, occupancy.take(), labelling.statistics()), folder / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+def work(rank, folder):
+    share = slice(3 * rank, 3 * rank + 3)
+    # What process 1 would find by itself differs: only process 0's clustering counts.
+    clustering = shared_kmeans(X if rank == 0 else X.flip(1), 3, 4, 20, 7)
+    occupancy, labelling = Occupancy(4), SelfLabelling(4, 0.5, balance=False)
+    occupancy.add(LOGITS[share].argmax(1))
+    labelling(LOGITS[share], LOGITS[share])
+    torch.save((*clustering, occupancy.take(), labelling.statistics()), folder / f"{rank}.pt")
 
 
 def test_two_processes_share_a_clustering_and_count_the_whole_batch(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(work, (port, tmp_path), nprocs=2)
+    together(work, tmp_path)
     fitted = kmeans(X, 3, 4, max_iter=20, seed=7)
     occupancy, labelling = Occupancy(4), SelfLabelling(4, 0.5, balance=False)
     occupancy.add(LOGITS.argmax(1))

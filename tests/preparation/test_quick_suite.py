@@ -1,6 +1,7 @@
 """The suite that a machine finishes in the minutes asked for: epochs, network and rows by a speed."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from preparation.described.quick import FEWEST_EPOCHS, FOR_TRAINING, Training, s
 from preparation.described.sized import duration, subset
 from preparation.described.suite import shorter, together
 from preparation.prepared import open_prepared
+from tests.conftest import warm_python
 from tests.preparation import described
 from tests.preparation.described import picture
 
@@ -87,6 +89,7 @@ def test_a_slow_machine_gets_a_smaller_network_for_photographs(monkeypatch, caps
 
 def test_the_speed_is_measured(monkeypatch, capsys, tmp_path):
     """By the training stage itself, as it would train."""
+    monkeypatch.setattr(sys, "executable", f"{warm_python()}/python")
     np.savez(tmp_path / "birds.npz", x=np.arange(60 * 64).reshape(60, 8, 8).astype(np.uint8), y=np.arange(60) % 2)
     found = described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds.npz", rate=None)
     assert "simclr_base, convnet: " in found.screen

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from methods.blocks.contrast import nt_xent
 from methods.blocks.distributed import gather, gather_constant
 from methods.method import Batch, Context, DataFacts, Method, build_method, load_method
 from pipeline.recipes import method_names, resolve
 from tests.conftest import ROOT, warm_python
+from tests.ranks import RANKS, together
 from tests.training.test_resume import columns, start_until
 
-RANKS, ROWS = 2, 8
+ROWS = 8
 
 
 def data(seed=0):
@@ -138,39 +138,29 @@ def in_parallel(module):
     return torch.nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
 
 
-def work(rank, port, folder):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
-    try:
-        share = slice(rank * ROWS // RANKS, (rank + 1) * ROWS // RANKS)
-        result = {}
-        torch.manual_seed(0)
-        layer = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 4).double())
-        loss = simclr_loss(layer, [view[share] for view in data()])
-        loss.backward()
-        total = loss.detach().clone()
-        dist.all_reduce(total)
-        result["nt_xent"] = (total.item() / RANKS, layer.module.weight.grad)
-        for case in CASES:
-            values, gradients, state = step_of(case, share, in_parallel)
-            dist.all_reduce(values)
-            result[case] = values / RANKS, gradients, state
-        x = torch.arange(2.0) + 10 * rank
-        result["gathered"] = (gather(x), gather_constant(x.long()))
-        torch.save(result, folder / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+def work(rank, folder):
+    share = slice(rank * ROWS // RANKS, (rank + 1) * ROWS // RANKS)
+    result = {}
+    torch.manual_seed(0)
+    layer = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 4).double())
+    loss = simclr_loss(layer, [view[share] for view in data()])
+    loss.backward()
+    total = loss.detach().clone()
+    dist.all_reduce(total)
+    result["nt_xent"] = (total.item() / RANKS, layer.module.weight.grad)
+    for case in CASES:
+        values, gradients, state = step_of(case, share, in_parallel)
+        dist.all_reduce(values)
+        result[case] = values / RANKS, gradients, state
+    x = torch.arange(2.0) + 10 * rank
+    result["gathered"] = (gather(x), gather_constant(x.long()))
+    torch.save(result, folder / f"{rank}.pt")
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    import socket
-
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(work, (port, folder), nprocs=RANKS)
+    together(work, folder)
     return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)]
 
 

@@ -1,7 +1,8 @@
 """Every method on every network that a suite gives it: starts from its base, trains an epoch, gives features.
 
 Tiny data of the family's kind (a last batch that is not full, photographs at 16 px) and tiny settings of the method;
-what is kept is what breaks: stem, depth, batch norm in parts, frozen backbones, heads, neighbours, labels.
+what is kept is what breaks: stem, depth, batch norm in parts, frozen backbones, heads, neighbours, labels. No method
+may count on the width of a network (tests/methods/test_networks.py holds those), so each is an eighth as wide.
 """
 
 import copy
@@ -10,6 +11,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from torchvision.models import resnet
 
 from methods.method import DataFacts, build_method
 from pipeline import catalogue
@@ -28,6 +30,25 @@ SMALL = {
     "prototypes": 8, "queue_epoch": 0, "clusters": 4, "heads": 2, "interval": 1, "n_init": 2, "init_rows": 28,
     "warmup_epochs": 0, "neighbours": 2, "negatives": 4, "initialisations": 1, "threshold": 0.0, "start_epoch": 0,
 }  # fmt: skip
+
+
+class Narrow(resnet.ResNet):
+    """The ResNet of torchvision with an eighth of the channels after the stem."""
+
+    def _make_layer(self, block, planes, *words, **more):
+        layer = super()._make_layer(block, planes // 8, *words, **more)
+        self.fc = torch.nn.Linear(self.inplanes, 2)
+        return layer
+
+    def __setattr__(self, name, value):
+        """Its last layer is that of the narrow network, not the one that torchvision sizes after it."""
+        if name != "fc" or value.in_features == self.inplanes:
+            super().__setattr__(name, value)
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setattr(resnet, "ResNet", Narrow)
 
 
 def cases():

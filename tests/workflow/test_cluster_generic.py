@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT, copy_project
+from tests.conftest import ROOT, copy_project, warm_python
 
 SCHEDULER = "profiles/cluster-generic/scheduler.sh"
 # Runs what is submitted, and kills, as a scheduler would, a job that asked for too little memory before it says a word.
@@ -41,7 +41,8 @@ def cluster(tmp_path):
             path = tmp_path / "bin" / name
             path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
             path.chmod(0o755)
-        return {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "FAKE": str(tmp_path)}
+        path = os.pathsep.join([str(tmp_path / "bin"), warm_python(), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "FAKE": str(tmp_path)}
 
     return make
 

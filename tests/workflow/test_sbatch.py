@@ -1,9 +1,6 @@
 """What profiles/slurm asks of SLURM, read off the command lines: `sbatch` is a stand-in that notes them and refuses."""
 
-import os
 import shlex
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -44,7 +41,7 @@ def submitted(project, folder, *words):
         *(f"{RUNS}/simclr_base/seed{seed}/metrics.json" for seed in (0, 1)),
         *("--workflow-profile", "profiles/slurm", "--retries=0", "--slurm-init-seconds-before-status-checks=1"),
         *words,
-        env={"PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", "FAKE": str(folder)},
+        env={"PATH": f"{folder / 'bin'}:{project.environment()['PATH']}", "FAKE": str(folder)},
         timeout=60,
     )
     return [path.read_text().splitlines() for path in folder.glob("*.asked")]

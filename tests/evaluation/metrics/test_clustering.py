@@ -169,13 +169,13 @@ def test_fewer_clusters_leave_a_class_at_zero():
     assert found.accuracies.tolist() == [1, 0, 1]
 
 
-def test_thousands_of_labels_take_seconds():
+def test_more_than_a_thousand_labels_take_seconds():
     import time
 
     generator = np.random.default_rng(0)
-    labels, clusters = generator.integers(0, 3000, 20_000), generator.integers(0, 3000, 20_000)
+    labels, clusters = generator.integers(0, 1500, 10_000), generator.integers(0, 1500, 10_000)
     begun = time.monotonic()
     found = clustering_metrics(labels, clusters)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 15
     assert abs(found["AMI"]) < 0.01  # adjusted for chance
     assert found["NMI"] > 0.5  # not adjusted: grows with the number of clusters
