@@ -19,6 +19,6 @@ def require(kind: str, name: str, known: Iterable[str]) -> None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Words that name the nearest known name, or list all of them."""
-    known = sorted(known)
+    known = sorted(set(known))
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(known) or 'none'}"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.naming import ConfigError, suggestion
+from pipeline.options import Parser
 from pipeline.provenance import ROOT, code_version
 from pipeline.record import EVALUABLE, StageError, read_records, run_stage, whole
 
@@ -32,9 +33,7 @@ MADE_FROM = {"train": ("data", "prepare"), "embed": ("model", "train"), "assign"
 
 def main(words: list[str] | None = None) -> None:
     """`words`: the command line without the program; by default sys.argv."""
-    parser = argparse.ArgumentParser(
-        prog="predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="predict", description=__doc__)
     parser.add_argument("run", help="folder of a run, or DATASET/PROTOCOL/RECIPE/seedN")
     parser.add_argument("new", help="folder of images, an image, or a file .npz, .npy or .csv")
     parser.add_argument("--assigner", help="which assigner of the run; default: its only one, or argmax")

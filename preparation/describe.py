@@ -9,6 +9,8 @@
 import argparse
 import os
 import re
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from pathlib import Path
 from pipeline import catalogue
 from pipeline.data_set import check_name
 from pipeline.naming import ConfigError
+from pipeline.options import Parser
 from pipeline.record import StageError, run_stage, whole
 from preparation.described.arrays import ENDINGS, ending, look_at_arrays, number_files
 from preparation.described.files import PARTS, Written, both, commands, written
@@ -26,6 +29,7 @@ from preparation.described.layout import layout
 from preparation.described.sized import Machine
 from preparation.prepared import DataError
 
+LARGEST = 2048  # pixels of a side: recipes have settings for 96, and time goes by the square
 ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 
 
@@ -35,9 +39,10 @@ def main() -> None:
     name = arguments.name or _name_of(place)
     _check_free(name, arguments.force)
     machine = Machine(arguments.cores, arguments.minutes, arguments.rows_per_second)
-    found = look(place, _wishes(arguments), arguments.title or name)
-    with tempfile.TemporaryDirectory(prefix="bench-describe-") as staged, _own(Path(staged)):
-        files = written(name, place, found, machine, Path(staged))
+    with _ends_on_sigterm():
+        found = look(place, _wishes(arguments), arguments.title or name)
+        with tempfile.TemporaryDirectory(prefix="bench-describe-") as staged, _own(Path(staged)):
+            files = written(name, place, found, machine, Path(staged))
     for path, text in files.texts.items():
         with whole(catalogue.OWN / path, "w") as file:
             file.write(text)
@@ -47,7 +52,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="describe", description=__doc__)
     add = parser.add_argument
     add("place", help="folder of images, or of files train.npz and test.npz; or a file .npz, .npy, .csv, .tsv")
     add("--name", help="name of data set, suite and table: small letters, digits, underscores (default: the place's)")
@@ -80,6 +85,8 @@ def _arguments() -> argparse.Namespace:
         parser.error(f"--test-share: {arguments.test_share:g} found, a share between 0 and 1 expected")
     if arguments.size and (len(arguments.size) > 2 or min(arguments.size) < 1):
         parser.error("--size: one side, or height and width expected")
+    if arguments.size and max(arguments.size) > LARGEST:
+        parser.error(f"--size: {max(arguments.size)} found, sides of at most {LARGEST} pixels expected")
     if arguments.no_labels and arguments.label is not None:
         parser.error("--label and --no-labels exclude each other")
     return arguments
@@ -142,6 +149,16 @@ def look(place: Path, wishes: Wishes, title: str) -> Found:
         f"train{ENDINGS[2]} in it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or "
         "file that holds the data"
     )
+
+
+@contextmanager
+def _ends_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does: the timed training is stopped and temporary folders go."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

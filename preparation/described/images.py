@@ -24,7 +24,8 @@ LEAST = 4
 FAMILIES = {1: ((12, "digits"), (20, "grey16"), (48, "grey28")), 3: ((48, "cifar"),)}
 LARGE = "stl"
 LOOKED_AT = 500  # files whose size and mode are read
-SAMPLED = 2000  # training images that are decoded for the statistics
+SAMPLED = 2000  # training images that are decoded for the statistics, fewer where they fill more than
+SAMPLED_BYTES = 256 << 20
 IN_MEMORY = 2 << 30  # bytes: what is larger stays files, which are decoded whenever they are used
 
 
@@ -56,7 +57,7 @@ def look_at_images(folder: Path, how: Layout, wishes: Wishes, title: str) -> Fou
     found.decide("shape", shape, why)
     choose_family(found)
     first = next(iter(raw.splits.values()))
-    rows = spread(first, SAMPLED)
+    rows = spread(first, min(SAMPLED, max(1, SAMPLED_BYTES // int(np.prod(shape)))))
     pixels = np.stack([fitted(root / str(raw.images[row]), shape) for row in rows])
     statistics(found, pixels, first)
     found.lines.append(

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -54,8 +55,12 @@ def measure(recipe: Mapping[str, Any], spec: Mapping[str, Any], paths: np.ndarra
             "--data", f"{folder}/data", "--recipe", canonical_json(timed), "--protocol", "training", "--seed", "0",
             "--out", f"{folder}/run", "--resume", f"{folder}/resume", "--checkpoint-minutes", "1000",
         ]  # fmt: skip
-        environment = {key: value for key, value in os.environ.items() if key not in ("BENCH_MAIN", "BENCH_DATA_ROOT")}
-        environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment = {key: value for key, value in os.environ.items() if key != "BENCH_DATA_ROOT"}
+        environment |= {
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",  # without this process it ends, too
+        }
         command = [sys.executable, "-m", "training.train", *words]
         try:
             done = subprocess.run(

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pipeline import asked, bench, catalogue, gpus, make, preview, suites
-from pipeline.naming import ConfigError
+from pipeline.naming import ConfigError, suggestion
 from pipeline.record import run_stage
 from tests.conftest import ROOT
 
@@ -269,3 +269,8 @@ def test_names_of_both_kinds_are_tables_unless_figures_are_asked_for():
     config = {"suite": "x", "tables": ["cdc_figure3"]}
     assert asked.wanted("", ["cdc_figure3"], config) == [("table", "cdc_figure3")]
     assert asked.wanted("figure", ["cdc_figure3"], config) == [("figure", "cdc_figure3")]
+
+
+def test_names_that_are_known_twice_are_listed_once():
+    """A suite and its table may have one name."""
+    assert suggestion("claims", ["smoke", "table2", "smoke"]) == "known are: smoke, table2"

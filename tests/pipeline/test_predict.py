@@ -271,3 +271,12 @@ def test_the_example_of_the_docs_runs(made, here, capsys):
     predict.main([MIXEM, *words[1:]])
     header = re.search(r"```text\n(path.*)\n", text)[1]
     assert ",".join(read(words[words.index("--out") + 1])[0]) == header
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [([], "arguments are required: run, new"), ([PLAIN, "new.npz", "--clases"], "did you mean '--classes'")],
+)
+def test_a_wrong_command_line_is_one_line(words, message):
+    with pytest.raises(StageError, match=message):
+        predict.main(words)

@@ -1,12 +1,20 @@
 """The suite that a machine finishes in the minutes asked for: epochs, network and rows by a speed."""
 
+import os
+import platform
 import re
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from preparation.described import speed
+from pipeline import catalogue, recipes
+from pipeline.record import write_json
+from preparation import describe
+from preparation.described import images, speed
 from preparation.described.quick import FEWEST_EPOCHS, FOR_TRAINING, Training, seconds, shortened, size
 from preparation.described.sized import duration, subset
 from preparation.described.suite import shorter, together
@@ -109,3 +117,71 @@ def test_the_speed_is_that_of_the_kind_of_data(tmp_path):
     files = open_prepared(tmp_path / "files")
     assert files.images.tolist() == ["a.png", "b.png", "a.png", "b.png", "a.png"]
     assert files.root == tmp_path / "birds"
+
+
+def test_the_speed_is_that_of_the_second_epoch(monkeypatch, tmp_path):
+    """The first one has the start of everything in it."""
+    recipe = recipes.resolve("simclr_base", "digits")
+
+    def trained(words, **_):
+        out = Path(words[words.index("--out") + 1])
+        out.mkdir()
+        (out / "history.csv").write_text("epoch,images_per_s\n1,10.0\n2,300.0\n")
+        write_json(out / "train.json", {"records": {"train": {"device": "cuda:0"}}})
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(speed.subprocess, "run", trained)
+    measured = speed.measure(recipe, catalogue.entry("data set", "digits"), None, tmp_path)
+    assert measured == speed.Speed(300.0, "cuda")
+
+
+class Asked(Exception):
+    """The timed training was about to start."""
+
+
+def test_a_timed_training_ends_with_the_description(monkeypatch, capsys, tmp_path):
+    """Also where that is killed without a word."""
+    seen = {}
+
+    def start(*_, env, **__):
+        seen.update(env)
+        raise Asked
+
+    monkeypatch.setattr(speed.subprocess, "run", start)
+    np.savez(tmp_path / "birds.npz", x=np.arange(60 * 64).reshape(60, 8, 8).astype(np.uint8), y=np.arange(60) % 2)
+    with pytest.raises(Asked):
+        described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds.npz", rate=None)
+    assert seen["BENCH_MAIN"] == f"{platform.node()}:{os.getpid()}"
+    assert "BENCH_DATA_ROOT" not in seen
+
+
+def test_sigterm_leaves_nothing_behind(monkeypatch, capsys, tmp_path):
+    """As Ctrl-C: blocks are left one by one, so that the timed training is stopped and temporary folders go."""
+    held = []
+
+    def killed(name, place, found, machine, staged):
+        held.append(staged)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(describe, "written", killed)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # without the wire: the process of the tests goes on
+    np.savez(tmp_path / "birds.npz", x=np.random.default_rng(0).normal(size=(40, 3)), y=np.arange(40) % 2)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds.npz")
+        assert signal.getsignal(signal.SIGTERM).__qualname__.startswith("test_sigterm")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert held
+    assert not held[0].exists()
+    assert not (tmp_path / "own").exists()
+
+
+def test_statistics_of_large_images_take_few_of_them(monkeypatch, capsys, tmp_path):
+    """2,000 images of a large --size would be more than the memory holds."""
+    described.pictures(tmp_path / "birds")
+    monkeypatch.setattr(images, "SAMPLED_BYTES", 5 * 16 * 16 * 3)
+    found = described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds", "--size", 16)
+    assert "measured on 5 of the " in (found.own / "datasets/birds.yaml").read_text()
+    found = described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds", "--size", 64, "--force")
+    assert "measured on 1 of the " in (found.own / "datasets/birds.yaml").read_text()
