@@ -193,3 +193,13 @@ def test_values_are_written_as_they_are_read():
     for value in ("a: b # c", "1", True, [1, "x"], {"train": "a b.npz"}, "\t", "ü", 1e-3, None):
         path = f"key: {flow(value)}"
         assert catalogue.yaml.safe_load(path) == {"key": value}
+
+
+def test_a_train_folder_alone_is_cut(monkeypatch, capsys, tmp_path):
+    """Without a folder for it, `test` comes from what is in train."""
+    pictures(tmp_path / "birds" / "train")
+    found = described.run(monkeypatch, capsys, tmp_path, tmp_path / "birds")
+    spec = found.file("datasets/birds")
+    assert spec["test_share"] == 0.2
+    assert list(spec["splits"]) == ["train", "test"]
+    assert sum(spec["splits"].values()) == 30
