@@ -89,16 +89,12 @@ onstart:
             sys.exit(f"error: {problem}")
 
 
-def collect_results():
-    """results.csv follows whichever target was asked for, and also a run that failed."""
-    asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
-    shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
-
-
 onsuccess:
+    # results.csv follows whichever target was asked for, and also a run that failed.
     if workflow.is_main_process:
         plan.sweep()
-        collect_results()
+        asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
+        shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
     # The tables are there; mirror what is new. Only here can it follow whichever table was asked for.
     if config["track"] and workflow.is_main_process:
         suite, index = plan.write_plan("suite"), f"{RESULTS}/mlflow.json"
@@ -116,7 +112,8 @@ onerror:
         if "claims" in asked_rules:
             asked, out = plan.write_plan("claims"), f"{plan.place}/claims.csv"
             shell("python -m report.claims --plan {asked:q} --out {out:q} --partial || true")
-        collect_results()
+        asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
+        shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
         if "report" in asked_rules:
             asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
             drawn = [f"{plan.place}/figures/{name}.png" for name in config["figures"]]

@@ -24,7 +24,7 @@ rule report:
         runtime=10,
     params:
         code=plan.page_code(),
-        results=RESULTS,
+        results=lambda w: RESULTS,
     shell:
         "python -m report.page --results {params.results:q} --plans {input.plans:q} --figures {input.figures:q}"
         " --out {output:q} > {log:q} 2>&1"
