@@ -96,6 +96,8 @@ CHECKS += mutants(
     "tests/pipeline/test_catalogue.py",
     nothing_of_ones_own=("for place in (CONFIG / part, OWN / part):", "for place in (CONFIG / part,):"),
     own_names_win=("if twice := sorted(set(found) & set(here)):", "if twice := []:"),
+    sound_for_any_schema=("(schema_name, repr(value))) in", '("", repr(value))) in'),
+    sound_is_what_equals=("(schema_name, repr(value))) in", "(schema_name, repr(value).replace('True', '1'))) in"),
 )
 CHECKS += mutants(
     "preparation/prepared.py",

@@ -60,3 +60,13 @@ def test_an_error_names_the_own_file(own):
     write(own / "datasets" / "mine.yaml", catalogue.entry("data set", "digits") | {"tittle": "x"})
     with pytest.raises(ConfigError, match=r"own/datasets/mine.yaml: unknown key 'tittle'; did you mean 'title'"):
         catalogue.entry("data set", "mine")
+
+
+def test_what_one_schema_allowed_is_no_pass_for_another_or_for_what_equals_it():
+    """What was found sound is not checked again; what is refused is refused each time."""
+    sound = catalogue.entry("data set", "digits")
+    catalogue.check({**sound, "classes": 1}, "dataset", "here")
+    for value, schema in (({**sound, "classes": True}, "dataset"), ({**sound, "classes": 1}, "protocol")):
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="here"):
+                catalogue.check(value, schema, "here")
