@@ -161,18 +161,22 @@ class Live(logging.Handler):
             threading.Thread(target=self._tick, args=(self.run,), daemon=True).start()
 
     def _end(self) -> End:
-        results = self._results()
-        own = f"sqlite:///{results}/mlflow.db"
-        store = os.environ.get("MLFLOW_TRACKING_URI") or own
         before = [os.environ["BENCH_RUN"]] if os.environ.get("BENCH_RUN") else []
-        browse = store != own or Path(results, "mlflow.db").is_file()
+        store = self._store()
         return End(
             seconds=time.time() - self.begun,
             log=", ".join(os.path.relpath(path) for path in self.workflow.logger_manager.get_logfile()),
             command=shlex.join([*before, "snakemake", *sys.argv[1:]]),
             forced=any(word.partition("=")[0] in FORCED for word in sys.argv),
-            browse=shlex.join([*before, "mlflow", "ui", "--backend-store-uri", store]) if browse else "",
+            browse=f"{shlex.join([*before, 'mlflow', 'ui', '--backend-store-uri'])} {store}" if store else "",
         )
+
+    def _store(self) -> str:
+        """MLflow's store as a shell's word, empty where there is none."""
+        if os.environ.get("MLFLOW_TRACKING_URI"):
+            return '"$MLFLOW_TRACKING_URI"'  # not what stands in it, which may hold a password
+        place = f"{self._results()}/mlflow.db"
+        return shlex.quote(f"sqlite:///{place}") if Path(place).is_file() else ""
 
     def _results(self) -> str:
         return str(self.workflow.globals["config"]["results"])

@@ -268,3 +268,5 @@ def test_the_end_names_commands_that_can_be_typed(tmp_path, monkeypatch):
     assert (end.forced, end.browse, end.log) == (True, "", os.path.relpath(tmp_path / "whole.log"))
     (tmp_path / "mlflow.db").touch()
     assert handler._end().browse == f"./run mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ann:s3cret@host")  # a password is not printed
+    assert handler._end().browse == './run mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI"'
