@@ -1,11 +1,12 @@
 """K-means on feature arrays, for all that need it. Torch is imported when the first one runs."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evaluation.assigner import enough_rows
+from evaluation.assigner import Assigner, enough_rows
+from evaluation.features import Features, prepare
 
 if TYPE_CHECKING:
     from methods.blocks.kmeans import KMeans
@@ -86,3 +87,29 @@ def margins(model: "KMeans", x: np.ndarray) -> np.ndarray:
         other = distances.min(1)
         found[part] = 1 - np.divide(own, other, out=np.ones_like(own), where=other > 0)
     return found.clip(0, 1)  # a centre that is nearest in float32 need not be so in float64
+
+
+class Centroids(Assigner):
+    """What assigners share whose clusters are centres: `fit` sets `model`, other rows go to the nearest one."""
+
+    refuses_new_rows = ""
+    confidence_is = MARGIN
+
+    def rows(self, features: Features) -> np.ndarray:
+        """The features that are clustered, as the settings say [N, d]."""
+        return prepare(features, self.settings.features, self.settings.normalise)
+
+    def predict(self, features: Features) -> np.ndarray:
+        return predict_kmeans(self.model, self.rows(features))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return kmeans_state(self.model)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.model = restored_kmeans(state)
+
+    def confidence(self, features: Features) -> np.ndarray:
+        return margins(self.model, self.rows(features))
+
+    def facts(self) -> dict[str, Any]:
+        return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}

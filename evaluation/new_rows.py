@@ -6,7 +6,6 @@ python -m evaluation.new_rows --features some/folder/features.npz --fitted resul
 The assigner is not fitted again: it is restored from what it learnt in the run (clusters/kmeans.fit.npz).
 """
 
-import argparse
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from evaluation.assign import RARELY, state_path
 from evaluation.assigner import Assigner, AssignError, build
 from evaluation.confusion import matched_confusion
+from pipeline.options import Parser
 from pipeline.record import StageError, read_records, run_stage, whole
 from preparation.arrays import read_arrays
 from preparation.prepared import check_made_from, open_prepared
@@ -25,7 +25,7 @@ TELLING = 4  # times as many rows of low confidence as among the run's own score
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--features", required=True, help="features.npz of the new rows (training.embed --new)")
     parser.add_argument("--fitted", required=True, help="clusters/{assigner}.npz of the run")
     parser.add_argument("--names", help="names.npy of the new rows; without, they are numbered from 0")

@@ -1,14 +1,13 @@
 """K-means started once from the means of MIX'EM's components (spec: MIX'EM sec. 3.3)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from evaluation.assigner import Assigner, AssignError
-from evaluation.centroids import MARGIN, fit_kmeans, kmeans_state, margins, predict_kmeans, restored_kmeans
-from evaluation.features import Features, prepare
+from evaluation.assigner import AssignError
+from evaluation.centroids import Centroids, fit_kmeans
+from evaluation.features import Features
 
 
 @dataclass(frozen=True)
@@ -19,37 +18,19 @@ class Settings:
     max_iter: int = 300
 
 
-class KMeansComponentsAssigner(Assigner):
+class KMeansComponentsAssigner(Centroids):
     """Start m is the mean of the features whose dominant component (argmax of p) is m, not normalised again.
 
     With more components than clusters the most frequent ones serve; missing starts are filled one after the other by
     the row farthest from all starts so far, which is deterministic (the paper is silent on empty components).
     """
 
-    refuses_new_rows = ""
-    confidence_is = MARGIN
-
     def fit(self, features: Features, seed: int) -> None:
-        x = prepare(features, self.settings.features, self.settings.normalise)
+        x = self.rows(features)
         if "p" not in features:
             raise AssignError("kmeans_components needs component probabilities p, which this method does not give")
         starts = component_centres(x, features["p"].argmax(1), min(self.clusters, len(x)))
         self.model = fit_kmeans(x, self.clusters, seed, init=starts, max_iter=self.settings.max_iter)
-
-    def predict(self, features: Features) -> np.ndarray:
-        return predict_kmeans(self.model, prepare(features, self.settings.features, self.settings.normalise))
-
-    def state(self) -> dict[str, np.ndarray]:
-        return kmeans_state(self.model)
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        self.model = restored_kmeans(state)
-
-    def confidence(self, features: Features) -> np.ndarray:
-        return margins(self.model, prepare(features, self.settings.features, self.settings.normalise))
-
-    def facts(self) -> dict[str, Any]:
-        return {"inertia": self.model.inertia, "iterations": self.model.iterations, "clusters": self.clusters}
 
 
 def component_centres(x: np.ndarray, dominant: np.ndarray, clusters: int) -> np.ndarray:
