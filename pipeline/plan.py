@@ -7,7 +7,6 @@ let it name results that a lost or bypassed workflow state left stale (pipeline/
 import functools
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +20,7 @@ from pipeline.data_files import DataFiles, Sources
 from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.naming import ConfigError
+from pipeline.processes import of_this_process
 from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
 from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
@@ -192,17 +192,15 @@ class Plan:
         config = self.config
         files = self.sources.files
         return {
+            **of_this_process(),
             **({"BENCH_DATA_ROOT": str(files.root)} if files.root else {}),
             "BENCH_SOURCES_CACHE": os.path.abspath(f"{self.results}/.sources.json"),
-            # Stages are `python -m ...` from any working directory, here and on a cluster node.
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "BENCH_DOWNLOAD": str(int(config["download"])),
             "BENCH_DEVICE": config["device"],
             "BENCH_DEVICES": str(config["devices"]),
             "BENCH_COMPILE": str(int(config["compile"])),
             "BENCH_STRICT": str(int(config["strict"])),
             "BENCH_CHECKPOINT_MINUTES": str(config["checkpoint_minutes"]),
-            "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",  # without it a stage ends, too
             "BENCH_COMMAND": os.environ.get("BENCH_COMMAND") or command_of(sys.argv),
         }
 

@@ -10,9 +10,7 @@ its data set was, embedded by its model, assigned by what its assigner learnt. N
 
 import argparse
 import os
-import platform
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from typing import Any
 
 from pipeline.naming import ConfigError, suggestion
 from pipeline.options import Parser
+from pipeline.processes import ends_on_sigterm, of_this_process
 from pipeline.provenance import ROOT, code_version
 from pipeline.record import EVALUABLE, StageError, read_records, run_stage, whole
 
@@ -55,12 +54,8 @@ def main(words: list[str] | None = None) -> None:
     name = choose_assigner(run, arguments.assigner) if arguments.out else None
     if name:
         check_assigner(run, name, records, arguments.classes)
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the temporary folder goes, too
-    try:
-        with tempfile.TemporaryDirectory(prefix="predict-") as folder:
-            predict(run, new.absolute(), name, arguments, Path(folder))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with ends_on_sigterm(), tempfile.TemporaryDirectory(prefix="predict-") as folder:
+        predict(run, new.absolute(), name, arguments, Path(folder))
 
 
 def predict(run: Path, new: Path, name: str | None, arguments: argparse.Namespace, folder: Path) -> None:
@@ -87,12 +82,8 @@ def predict(run: Path, new: Path, name: str | None, arguments: argparse.Namespac
 
 def stage(module: str, *words: Any, quiet: bool = False) -> None:
     """Run a stage as a process of its own, and pass on what it says. Raises StageError with its error."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",  # without this process it ends, too
-    }
     command = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=os.environ | of_this_process(), capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
         if not said[-1].startswith("error: "):

@@ -9,8 +9,6 @@
 import argparse
 import os
 import re
-import signal
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from pipeline import catalogue
 from pipeline.data_set import check_name
 from pipeline.naming import ConfigError
 from pipeline.options import Parser
+from pipeline.processes import ends_on_sigterm
 from pipeline.record import StageError, run_stage, whole
 from preparation.described.arrays import ENDINGS, ending, look_at_arrays, number_files
 from preparation.described.files import PARTS, Written, both, commands, written
@@ -39,7 +38,7 @@ def main() -> None:
     name = arguments.name or _name_of(place)
     _check_free(name, arguments.force)
     machine = Machine(arguments.cores, arguments.minutes, arguments.rows_per_second)
-    with _ends_on_sigterm():
+    with ends_on_sigterm():
         found = look(place, _wishes(arguments), arguments.title or name)
         with tempfile.TemporaryDirectory(prefix="bench-describe-") as staged, _own(Path(staged)):
             files = written(name, place, found, machine, Path(staged))
@@ -149,16 +148,6 @@ def look(place: Path, wishes: Wishes, title: str) -> Found:
         f"train{ENDINGS[2]} in it, {'only ' + ', '.join(held[:3]) if held else 'it is empty'}; describe the folder or "
         "file that holds the data"
     )
-
-
-@contextmanager
-def _ends_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends as Ctrl-C does: the timed training is stopped and temporary folders go."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

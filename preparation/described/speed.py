@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.processes import of_this_process
 from pipeline.provenance import ROOT, canonical_json
 from pipeline.record import Record, StageError, read_json
 from preparation.prepared import write_prepared
@@ -56,11 +56,7 @@ def measure(recipe: Mapping[str, Any], spec: Mapping[str, Any], paths: np.ndarra
             "--out", f"{folder}/run", "--resume", f"{folder}/resume", "--checkpoint-minutes", "1000",
         ]  # fmt: skip
         environment = {key: value for key, value in os.environ.items() if key != "BENCH_DATA_ROOT"}
-        environment |= {
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",  # without this process it ends, too
-        }
+        environment |= {**of_this_process(), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "training.train", *words]
         try:
             done = subprocess.run(

@@ -7,7 +7,7 @@ QUICK = "tests/preparation/test_quick_suite.py"
 CUT = "tests/preparation/test_cut.py"
 
 MUTANTS = mutants(
-    "preparation/describe.py",
+    "pipeline/processes.py",
     QUICK,
     killed_descriptions_leave_folders=("signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))",
                                        "signal.getsignal(signal.SIGTERM)"),
@@ -15,7 +15,7 @@ MUTANTS = mutants(
 MUTANTS += mutants(
     "preparation/described/speed.py",
     QUICK,
-    timed_trainings_outlive_it=('            "BENCH_MAIN": f"{platform.node()}:{os.getpid()}",', "           "),
+    timed_trainings_outlive_it=("environment |= {**of_this_process(), ", "environment |= {"),
     speed_of_the_first_epoch=("list(csv.DictReader(file))[-1]", "list(csv.DictReader(file))[0]"),
 )
 MUTANTS += mutants(
