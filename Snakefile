@@ -116,7 +116,7 @@ onerror:
         shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
         if "report" in asked_rules:
             asked = [plan.write_plan(name) for name in ("suite", *plan.tables)]
-            drawn = [f"{plan.place}/figures/{name}.png" for name in config["figures"]]
+            drawn = [f"{plan.figure_path(name)}.png" for name in config["figures"]]
             out = f"{plan.place}/report/index.html"
             shell(
                 "python -m report.page --results {RESULTS:q} --plans {asked:q} --figures {drawn:q} --out {out:q}"

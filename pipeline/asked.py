@@ -67,9 +67,9 @@ def runs(wanted: Wanted, plan: Plan) -> list[Run]:
     files = [file for kind, name in wanted for file in _files(kind, name, plan)]
     found: dict[Run, None] = {}
     for file in files:
-        parts = Path(file).relative_to(plan.results).parts  # runs/DATASET/PROTOCOL/RECIPE/seedN/...
-        if parts[0] == "runs":
-            found[Run(parts[1], parts[2], parts[3], int(parts[4].removeprefix("seed")))] = None
+        below = Path(file).relative_to(plan.results)
+        if below.parts[0] == "runs":
+            found[Run.at(below.as_posix())] = None
     return plan.runs.with_bases(found) if wanted else plan.runs.all()
 
 

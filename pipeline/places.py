@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import catalogue
+from pipeline import catalogue, suites
 from pipeline.naming import ConfigError
 from pipeline.record import StageError, read_json, whole
 
@@ -35,7 +35,7 @@ def owner(config: Mapping[str, Any], files: Iterable[Path] = ()) -> dict[str, An
     for file, suite in _suites():
         if _same(suite["results"], config["results"]):
             return _owner(suite, [file] if file else [])
-    stated = _default()
+    stated = suites.configuration(None)
     for file in files:
         stated |= catalogue.read_yaml(Path(file)) or {}
     own = _owner(stated, files) if _same(stated["results"], config["results"]) else _owner(config, [])
@@ -152,16 +152,12 @@ def _owner(suite: Mapping[str, Any], files: Iterable[Path]) -> dict[str, Any]:
     return {**{key: suite[key] for key in OWNER[:-1]}, "files": [os.path.abspath(file) for file in files]}
 
 
-def _default() -> dict[str, Any]:
-    return catalogue.read_yaml(catalogue.CONFIG / "config.yaml")
-
-
 def _suites() -> Iterator[tuple[Path | None, dict[str, Any]]]:
     """(file, content) of every suite, over the default suite, which comes first and without a file of its own."""
-    yield None, _default()
+    yield None, suites.configuration(None)
     for path in catalogue.places("suites").values():
-        with contextlib.suppress(ConfigError, TypeError):  # one that is broken is told when it is run
-            yield path, {**_default(), **catalogue.read_yaml(path)}
+        with contextlib.suppress(ConfigError):  # one that is broken is told when it is run
+            yield path, suites.configuration(path)
 
 
 def _same(one: str, other: str) -> bool:

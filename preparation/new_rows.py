@@ -6,7 +6,6 @@ Nothing is learnt here and no label is read: all rows are of split `unlabeled`. 
 where rows are files.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.data_set import are_vectors
+from pipeline.options import Parser
 from pipeline.record import Record, run_stage, whole
 from preparation.decoding import decoded
 from preparation.described.columns import LABEL_NAMES, table_form
@@ -26,7 +26,7 @@ from preparation.statistics import differences
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--like", required=True, help="prepared folder of the data set")
     parser.add_argument("--new", required=True, help="folder of images, an image, or a file .npz, .npy or of text")
     parser.add_argument("--out", required=True, help="folder to write")

@@ -7,7 +7,6 @@ Read as the tables read them: what is stale, damaged or not there is left out an
 them, accuracies as fractions; those of a protocol's `seen` splits are called seen/ACC; `seconds` are those of training.
 """
 
-import argparse
 import csv
 import io
 import math
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.options import Parser
 from pipeline.record import run_stage, whole
 from pipeline.tables import read_plan
 from report.results import NOT_RUN, STALE, UNREADABLE, Problem, Read
@@ -27,7 +27,7 @@ LEFT_OUT = (NOT_RUN, STALE, UNREADABLE)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--plan", required=True, help="plan file of the results, written by the pipeline")
     parser.add_argument("--out", required=True, help="the .csv to write")
     parser.add_argument("--new", action="store_true", help="do nothing when no result is newer than the file")

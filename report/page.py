@@ -9,7 +9,6 @@ With --partial, where the pipeline failed: the page goes into results/report/ind
 page itself has nothing to wait for.
 """
 
-import argparse
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from pipeline.options import Parser
 from pipeline.provenance import ROOT
 from pipeline.record import StageError, reading, run_stage, whole
 from pipeline.tables import read_plan
@@ -48,7 +48,7 @@ class Shown:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--results", required=True, help="results folder of the suite")
     parser.add_argument(
         "--plans", nargs="*", help="plan files of its tables, written by the pipeline (default: the newest in .plan)"

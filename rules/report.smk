@@ -6,7 +6,7 @@ rule report:
     input:
         plans=[plan.plan_path(name) for name in ("suite", *plan.tables)],
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
-        figures=[f"{plan.place}/figures/{name}.png" for name in config["figures"]],
+        figures=[f"{plan.figure_path(name)}.png" for name in config["figures"]],
     output:
         report(
             f"{plan.place}/report/index.html",

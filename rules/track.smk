@@ -3,7 +3,7 @@ rule track:
     input:
         plan=plan.plan_path("suite"),
         tables=[f"{plan.table_path(name)}.csv" for name in plan.tables],
-        figures=[f"{plan.place}/figures/{name}.png" for name in config["figures"]],
+        figures=[f"{plan.figure_path(name)}.png" for name in config["figures"]],
     output:
         f"{RESULTS}/mlflow.json",
     log:
