@@ -29,7 +29,7 @@ ROOTS = [
 LOADER = """
 import importlib, json, os, sys
 import training.fabric, scipy.optimize, scipy.sparse.linalg, sklearn.cluster, sklearn.manifold, sklearn.mixture
-import sklearn.svm, matplotlib.pyplot, umap, yaml, jsonschema, jinja2
+import sklearn.svm, matplotlib.pyplot, yaml, jsonschema, jinja2
 for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
     del sys.modules[name]
 for line in sys.stdin:
