@@ -22,12 +22,15 @@ os.environ["BENCH_OWN"] = str(ROOT / "tests" / "nothing")  # tests see what is p
 SMOKE = "config/suites/smoke.yaml"
 
 
-SHARING = tuple(f"test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report"))
+SHARING = {  # files whose tests share what takes long to make, so that one test process makes it
+    "smoke": tuple(f"/test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report")),
+    "plans": ("test_builds.py", "test_every_network.py", "pipeline/test_plan.py"),  # of all suites
+}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Files go to the test processes whole, and those that share the finished smoke suite go to one of them."""
+    """Files go to the test processes whole, and those that share something go to one of them."""
     from xdist.scheduler import LoadFileScheduling
 
     class Shared(LoadFileScheduling):
@@ -38,9 +41,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _group(nodeid: str) -> str:
-    """The file of a test, or "smoke"."""
+    """What a test shares with others, or its file."""
     file = nodeid.partition("::")[0]
-    return "smoke" if file.endswith(SHARING) else file
+    return next((name for name, files in SHARING.items() if file.endswith(files)), file)
 
 
 SLOW = (

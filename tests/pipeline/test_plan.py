@@ -8,7 +8,7 @@ from pipeline.plan import Plan
 from pipeline.record import StageError
 from pipeline.runs import Neighbours, Run
 from pipeline.tables import plan_name, read_plan, reported_values
-from tests.suites import plans
+from tests.suites import plan_of, plans
 
 
 def config(**changes):
@@ -247,7 +247,7 @@ def test_reported_values_are_read_whole_or_refused(tmp_path, monkeypatch, text, 
 
 def test_every_source_of_a_row_names_its_log():
     """As rules/*.smk do: snakemake's own jobs say where their logs are."""
-    plan = plans()["smoke"]
+    plan = plan_of("smoke")
     found = {
         source["stage"]: source["log"].removeprefix(f"{plan.results}/logs/")
         for row in plan.table_plan("table2")["rows"]
