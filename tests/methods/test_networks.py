@@ -30,9 +30,10 @@ RESNET = {"backbone": "resnet18", "stem": "cifar"}
     ],
 )
 def test_backbones_give_their_width(network, shape, width):
-    net = backbone(network, shape)
+    with torch.device("meta"):  # shapes without numbers
+        net = backbone(network, shape)
+        assert net(torch.randn(2, shape[2], shape[0], shape[1])).shape == (2, width)
     assert net.width == width
-    assert net(torch.randn(2, shape[2], shape[0], shape[1])).shape == (2, width)
 
 
 def sides(net, side):
@@ -40,7 +41,7 @@ def sides(net, side):
     seen = []
     hooks = [getattr(net, n).register_forward_hook(lambda m, i, o: seen.append(o.shape[-1])) for n in
              ("maxpool", "layer1", "layer2", "layer3", "layer4")]  # fmt: skip
-    net(torch.randn(2, 3, side, side))
+    net(torch.randn(2, 3, side, side, device="meta"))
     for hook in hooks:
         hook.remove()
     return seen
@@ -55,7 +56,9 @@ def sides(net, side):
     ],
 )
 def test_stems_have_the_papers_map_sizes(stem, side, expected):
-    assert sides(backbone(RESNET | {"stem": stem}, (side, side, 3)), side) == expected
+    with torch.device("meta"):
+        net = backbone(RESNET | {"stem": stem}, (side, side, 3))
+    assert sides(net, side) == expected
 
 
 def test_imagenet_stem_is_torchvisions_network():

@@ -129,18 +129,6 @@ def test_features_that_are_not_finite_or_not_there_are_refused(name):
         assigner(name).fit({wanted: broken}, seed=0)
 
 
-@pytest.mark.parametrize("name", ["sinkhorn", "spectral", "agglomerative", "gmm", "umap_gmm", "umap_kmeans"])
-def test_other_assigners_find_blobs_and_repeat(name):
-    x, labels = blobs()
-    model = assigner(name)
-    model.fit({"h": x}, seed=1)
-    found = model.predict({"h": x})
-    assert accuracy(labels, found) > 0.97
-    again = assigner(name)
-    again.fit({"h": x}, seed=1)
-    np.testing.assert_array_equal(again.predict({"h": x}), found)
-
-
 @pytest.mark.parametrize("name", ["sinkhorn", "gmm", "umap_gmm"])
 def test_inductive_assigners_predict_unseen_rows(name):
     x, labels = blobs(rows=240)
