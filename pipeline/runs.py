@@ -85,7 +85,7 @@ class Runs:
             if dataset in row.get("datasets", [dataset])
             for protocol in self.protocols(table)
             if protocol == row.get("protocol", protocol)
-            for seed in self.config["seeds"]
+            for seed in self.seeds(table)
         ]
 
     def shown(self) -> dict[Run, dict[str, list[str]]]:
@@ -106,6 +106,10 @@ class Runs:
     def protocols(self, table: Table) -> list[str]:
         """The protocols of a table: its own, or the suite's."""
         return table.get("protocols", self.config["protocols"])
+
+    def seeds(self, table: Table) -> list[int]:
+        """The seeds of a table: the suite's, or the first of them where the suite gives it a number."""
+        return self.config["seeds"][: table.get("seeds")]
 
     # ---- recipes
 
