@@ -21,7 +21,7 @@ from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.naming import ConfigError
 from pipeline.processes import of_this_process
-from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
+from pipeline.provenance import ROOT, canonical_json, fingerprint
 from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
@@ -163,23 +163,21 @@ class Plan:
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""
-        return code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
+        return self.stages.code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
         return self.config["devices"] * (device == "cuda" or (device == "auto" and bool(gpus.usable())))
 
-    @staticmethod
-    def code(stage: str) -> str:
+    def code(self, stage: str) -> str:
         """Code hash of a stage of the report, which belongs to no single run."""
-        return code_version(f"report.{stage}")
+        return self.stages.code_version(f"report.{stage}")
 
-    @staticmethod
-    def page_code() -> str:
+    def page_code(self) -> str:
         """Hash of the code of the report page and of the files that it is laid out with."""
         files = {path.name: sha256(path) for path in (ROOT / "report" / "web").glob("[a-z]*")}
-        return fingerprint(code=code_version("report.page"), files=files)
+        return fingerprint(code=self.stages.code_version("report.page"), files=files)
 
     @staticmethod
     def splits(stage: Stage) -> str:

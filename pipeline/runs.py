@@ -58,6 +58,7 @@ class Runs:
 
     def __init__(self, config: Mapping[str, Any], tables: Mapping[str, Table]):
         self.config, self.tables = config, tables
+        self._known: dict[tuple[str, str], dict[str, Any]] = {}  # bases that are resolved already
 
     def all(self) -> list[Run]:
         """Every run that a table asks for, and the base runs they start from, without repetition."""
@@ -119,8 +120,11 @@ class Runs:
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def _recipe(self, name: str, dataset: str) -> str:
-        return canonical_json(recipes.resolve(name, dataset, self.config["overrides"]))
+        found = recipes.resolve(name, dataset, self.config["overrides"], known=self._known)
+        self._known[name, dataset] = found
+        return canonical_json(found)
 
+    @functools.cache  # noqa: B019
     def base(self, run: Run) -> Run | None:
         """The run whose weights this one starts from."""
         base = self.recipe(run).get("base")

@@ -1,6 +1,7 @@
 """Table plans: what the table stage must know, which runs stand behind each row and what their records must say."""
 
 import csv
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
@@ -115,6 +116,11 @@ def reported_file(name: str) -> Path:
 
 def read_reported(path: Path) -> list[dict[str, str]]:
     """Rows of a file of reported values: each a number or empty, and for one cell one. Raises ConfigError."""
+    return list(_read_reported(path, path.stat().st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=32)  # every table of a paper asks for the same file
+def _read_reported(path: Path, _mtime: int) -> tuple[dict[str, str], ...]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
@@ -137,7 +143,7 @@ def read_reported(path: Path) -> list[dict[str, str]]:
             raise ConfigError(
                 f"{path}: rows {first} and {number} both give a value for {', '.join(filter(None, cell))}"
             )
-    return rows
+    return tuple(rows)
 
 
 def _is_number(text: str) -> bool:
