@@ -21,7 +21,7 @@ from pipeline.figures import Figures
 from pipeline.locks import alone, take_results
 from pipeline.naming import ConfigError
 from pipeline.processes import of_this_process
-from pipeline.provenance import ROOT, canonical_json, fingerprint
+from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
 from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
 from pipeline.stages import Stage, Stages
@@ -174,10 +174,11 @@ class Plan:
         """Code hash of a stage of the report, which belongs to no single run."""
         return self.stages.code_version(f"report.{stage}")
 
-    def page_code(self) -> str:
+    @staticmethod
+    def page_code() -> str:
         """Hash of the code of the report page and of the files that it is laid out with."""
         files = {path.name: sha256(path) for path in (ROOT / "report" / "web").glob("[a-z]*")}
-        return fingerprint(code=self.stages.code_version("report.page"), files=files)
+        return fingerprint(code=code_version("report.page"), files=files)
 
     @staticmethod
     def splits(stage: Stage) -> str:

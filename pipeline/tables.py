@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import catalogue
+from pipeline import catalogue, errata
 from pipeline.naming import ConfigError, require, suggestion
 from pipeline.record import StageError, read_json
 from pipeline.runs import Row, Run, Table
@@ -47,6 +47,8 @@ def table_plan(stages: Stages, results: str, name: str, table: Table, csv_path: 
         **{key: table.get(key) for key in ("title", "note", "verdicts")},
         "reported": reported_values(table),
         "reported_note": table.get("reported", {}).get("note"),
+        "reported_runs": table.get("reported", {}).get("runs"),
+        "errata": errata.of_table(table),
         "paper_columns": _paper_columns(table, runs.datasets(table)),
         "suite": config["suite"],
         "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
