@@ -39,5 +39,7 @@ def _read(path: Path, _mtime: int) -> tuple[dict[str, str], ...]:
         raise ConfigError(f"{path}: columns {reader.fieldnames} found; expected {', '.join(COLUMNS)}")
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values() or not (row["says"] and row["evidence"]):
-            raise ConfigError(f"{path}, row {number}: {len(COLUMNS)} values are expected, what it `says` and `evidence` too")
+            raise ConfigError(
+                f"{path}, row {number}: {len(COLUMNS)} values are expected, what it `says` and `evidence` too"
+            )
     return tuple(rows)

@@ -3,7 +3,7 @@
 A suite lists under `parts` other suites that name the same results folder. Each table then has the data sets, the
 protocols and the number of seeds of the part that makes it, so that papers with different protocols are one command.
 A part can also be run by itself: its tables are those of the whole, and what it has of its own (figures, results.csv,
-claims.csv, the page) lies in a folder of its name. `of_tables` and `of_figures` say the same of a single table or figure.
+claims.csv, the page) lies in a folder of its name. `of_tables` and `of_figures` say it of a single table or figure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,9 @@ def _part(name: str, config: Suite) -> dict[str, Any]:
     if part["suite"] != name:
         raise ConfigError(f"{where}: suite: {part['suite']!r} found; a part is named as its file, {name!r}")
     if part["overrides"]:
-        raise ConfigError(f"{where}: overrides: a part shares its runs with the others; move them into {config['suite']!r}")
+        raise ConfigError(
+            f"{where}: overrides: a part shares its runs with the others; move them into {config['suite']!r}"
+        )
     if part.get("parts"):
         raise ConfigError(f"{where}: parts: a part has none of its own; list them in {config['suite']!r}")
     return part

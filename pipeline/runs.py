@@ -152,17 +152,23 @@ class Runs:
             if key in wanted
         }
 
-    # ---- what tables ask of a recipe
+    # ---- what tables ask of a run
 
     def assigners(self, run: Run) -> tuple[str, ...]:
-        """Assigners that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe, "assigner")
+        """Assigners that any table of the suite asks of this run."""
+        return tuple(sorted(self._asked.get(run, {}).get("assigner", ())))
 
     def probes(self, run: Run) -> tuple[str, ...]:
-        """Probes that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe, "probe")
+        """Probes that any table of the suite asks of this run."""
+        return tuple(sorted(self._asked.get(run, {}).get("probe", ())))
 
-    @functools.cache  # noqa: B019
-    def _asked(self, recipe: str, key: str) -> tuple[str, ...]:
-        rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
-        return tuple(sorted({row[key] for row in rows if key in row}))
+    @functools.cached_property
+    def _asked(self) -> dict[Run, dict[str, set[str]]]:
+        """Run -> "assigner" and "probe" -> those that rows ask of it: another data set's tables may ask for others."""
+        found: dict[Run, dict[str, set[str]]] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                for run in self.of_row(table, row):
+                    for key in {"assigner", "probe"} & set(row):
+                        found.setdefault(run, {}).setdefault(key, set()).add(row[key])
+        return found

@@ -114,7 +114,7 @@ def legend(table: Table) -> str:
         text += " Percent."
     if table.verdicts:
         text += (
-            " within, above, below: our mean against the paper's, by twice the standard error of the difference, or by a "
-            "band where the paper's spread or number of runs is not known."
+            " within, above, below: our mean against the paper's, by twice the standard error of the difference, or by "
+            "a band where the paper's spread or number of runs is not known."
         )
     return f"{text}\n{table.note}" if table.note else text

@@ -38,8 +38,8 @@ def test_a_row_without_evidence_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "CONFIG", tmp_path)
     file = tmp_path / "reported" / "errata.csv"
     file.write_text(",".join(errata.COLUMNS) + "\ncdc_mixem,mixem_table2_sota,PICA,STL10,ACC,wrong,\n")
-    with pytest.raises(ConfigError, match=r"errata.csv, row 2: .* evidence"):
+    with pytest.raises(ConfigError, match=r"errata\.csv, row 2: 7 values are expected, .*evidence"):
         asked("cdc_mixem", "mixem_table2_sota", "PICA")
     file.write_text("file,table\n")
-    with pytest.raises(ConfigError, match="columns .* found; expected file, table, method"):
+    with pytest.raises(ConfigError, match=r"columns .* found; expected file, table, method"):
         asked("cdc_mixem", "mixem_table2_sota", "PICA")

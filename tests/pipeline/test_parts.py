@@ -41,7 +41,7 @@ def test_each_table_has_what_its_part_states(own):
     runs = {(run.dataset, run.protocol, run.seed) for run in plan.runs.all()}
     assert runs == {("digits_200", "full", 0), ("digits_200", "full", 1), ("usps", "split", 0)}
     assert plan.paths == {"table1": "results/both/one/table1", "table3": "results/both/table3"}
-    assert [of.run.path for of in plan.figures.shown("digits_history")][0].startswith("runs/usps/split/")
+    assert next(of.run.path for of in plan.figures.shown("digits_history")).startswith("runs/usps/split/")
 
 
 def test_a_part_alone_makes_the_same_tables_and_keeps_what_is_its_own_apart(own):
@@ -127,4 +127,5 @@ def test_every_table_and_figure_target_of_every_suite_plans():
             assert all(Path(file).is_relative_to(plan.results) for file in plan.table_metrics(name))
         for name in plan.config["figures"]:
             files = plan.figure_files(name)
-            assert files and all(Path(file).is_relative_to(plan.results) for file in files)
+            assert files
+            assert all(Path(file).is_relative_to(plan.results) for file in files)

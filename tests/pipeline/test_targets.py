@@ -171,7 +171,7 @@ def test_a_real_dry_run_through_the_front_door(project, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("$ snakemake results/smoke/table2.csv --snakefile")
-    assert lines[1] == "41 jobs would run:"
+    assert lines[1] == "46 jobs would run:"
     assert "  train         9  not made yet" in lines
     assert "  tabulate      1  not made yet" in lines
     assert not (tmp_path / "results").exists()
