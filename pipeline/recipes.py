@@ -18,6 +18,7 @@ from pipeline.naming import ConfigError, require
 from pipeline.signatures import Signature, check_settings, read_signature
 
 METHODS = Path(__file__).resolve().parent.parent / "methods"
+NO_METHODS = ("method", "__init__")  # files of methods/ that hold none
 TREATMENTS = ("split_batch_norm", "frozen", "weights")  # keys of `network` that are no part of its architecture
 
 
@@ -138,7 +139,7 @@ def resolve_or_json(text: str, dataset: str) -> dict[str, Any]:
 
 def method_names() -> list[str]:
     """Names of all methods: the modules of methods/ that hold one."""
-    return sorted(path.stem for path in METHODS.glob("*.py") if path.stem not in ("method", "__init__"))
+    return sorted(path.stem for path in METHODS.glob("*.py") if path.stem not in NO_METHODS)
 
 
 def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[str]:
@@ -161,8 +162,10 @@ def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any
 
 def signature(method: str) -> Signature:
     """Settings, loss terms and flags of a method, read from its source."""
-    require("method", method, method_names())
-    return read_signature(METHODS / f"{method}.py")
+    path = METHODS / f"{method}.py"
+    if method in NO_METHODS or not path.is_file():
+        require("method", method, method_names())
+    return read_signature(path)
 
 
 def _check_method(recipe: Mapping[str, Any], where: str) -> None:

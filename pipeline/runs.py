@@ -116,7 +116,11 @@ class Runs:
 
     def recipe(self, run: Run) -> dict[str, Any]:
         """The resolved recipe of a run, with the suite's overrides."""
-        return json.loads(self._recipe(run.recipe, run.dataset))
+        return json.loads(self.recipe_text(run))
+
+    def recipe_text(self, run: Run) -> str:
+        """The resolved recipe of a run as canonical JSON."""
+        return self._recipe(run.recipe, run.dataset)
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def _recipe(self, name: str, dataset: str) -> str:
@@ -136,7 +140,8 @@ class Runs:
             protocol = run.protocol
         return Run(dataset, protocol, base["recipe"], run.seed)
 
-    def neighbours(self, run: Run) -> dict[str, Neighbours]:
+    @functools.cache  # noqa: B019
+    def neighbours(self, run: Run) -> Mapping[str, Neighbours]:
         """What a run reads of its base's neighbours: "neighbours", from which it draws partners of the images it trains
         on, and "watched", those of the scored images, by whose loss it chooses what it keeps.
         """
