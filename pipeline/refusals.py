@@ -55,7 +55,8 @@ def missing_files(plan: Plan) -> list[str]:
     for dataset in dict.fromkeys(run.dataset for run in plan.runs.all()):
         spec = catalogue.entry("data set", dataset)
         empty = plan.sources.files.empty_places(spec)
-        if not empty or Path(plan.results, "data", dataset, "card.json").is_file():
+        prepared = Path(plan.results, "data", dataset, "card.json")
+        if not empty or prepared.is_file():
             continue
         fetched = spec["source"] in FETCHED
         if fetched and plan.config["download"]:

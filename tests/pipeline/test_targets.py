@@ -66,10 +66,10 @@ def test_what_rules_make_and_what_is_there_may_be_asked_for(monkeypatch):
     [
         ("results/smoke/tabel2", "unknown target 'results/smoke/tabel2'; did you mean 'results/smoke/table2.csv'?"),
         ("results/table2.csv", "unknown target 'results/table2.csv'; did you mean 'results/smoke/table2.csv'?"),
-        ("results/smoke/table3.md", 
+        ("results/smoke/table3.md",
          "target 'results/smoke/table3.md' is of table 'table3', which suite 'smoke' does not make; "
          "add --config tables=[table3]"),
-        ("results/smoke/cdc/tabel6.csv", 
+        ("results/smoke/cdc/tabel6.csv",
          "unknown target 'results/smoke/cdc/tabel6.csv'; did you mean 'results/smoke/cdc/table6.csv'? "
          "It needs --config tables=[cdc_table6]"),
         ("al", "unknown target 'al'; did you mean 'all'?"),
