@@ -56,14 +56,21 @@ def names(kind: str) -> list[str]:
 def entry(kind: str, name: str) -> dict[str, Any]:
     """The checked configuration of `name`. Raises ConfigError for an unknown name and a wrong key or value."""
     found = places(KINDS[kind][0])
-    require(kind, name, sorted(found))
+    if name not in found:
+        require(kind, name, sorted(found))
     path = found[name]
-    content, where = read_yaml(path), short(path)
+    return json.loads(_entry(kind, name, path, path.stat().st_mtime_ns if path.is_file() else 0, read_yaml))
+
+
+@functools.lru_cache(maxsize=1024)  # a plan asks for each entry hundreds of times
+def _entry(kind: str, name: str, path: Path, _mtime: int, read: Callable[[Path], Any]) -> str:
+    """An entry of one state of its file as JSON, since callers may change what they get."""
+    content, where = read(path), short(path)
     if KINDS[kind][0].endswith(".yaml"):
         content, where = content[name], f"{where}, {name}"
     if kind in IN_PATHS:
         check_name(kind, name, where)
-    return _checked(kind, content, where)
+    return _valid(kind, json.dumps(content), where)
 
 
 def places(part: str) -> dict[str, Path]:

@@ -22,6 +22,9 @@ def check_suite(config: Mapping[str, Any]) -> None:
         repeated = [value for value in config[key] if config[key].count(value) > 1]
         if repeated:
             raise ConfigError(f"configuration: {key}: {repeated[0]!r} stands twice; every entry counts once")
+    for kind, key in (("table", "of_tables"), ("figure", "of_figures")):
+        for name in config.get(key, {}):
+            require(f"{kind} in {key}", name, catalogue.names(kind))
     for name in config["tables"]:
         if name in ("results", "suite", "claims"):
             raise ConfigError(

@@ -49,14 +49,23 @@ class DataFiles:
 
     def lacking(self, spec: Mapping[str, Any]) -> str | None:
         """What of the files behind a data set is not there; None where all are, or none is needed. Hashes nothing."""
-        if spec["source"] == "digits":
+        empty = self.empty_places(spec)
+        if not empty:
             return None
-        if self.root is None:
-            return "no data root"
-        for place in _places(spec, self.root):
-            if next(_groups(place, _wanted(spec, self.root, place)), None) is None:
-                return str(place)
-        return None
+        return "no data root" if self.root is None else str(empty[0])
+
+    def empty_places(self, spec: Mapping[str, Any]) -> list[Path]:
+        """The files and folders behind a data set that are not there, or hold nothing that its reader takes; below
+        `BENCH_DATA_ROOT` where no data root is given. Hashes nothing.
+        """
+        if spec["source"] == "digits":
+            return []
+        root = self.root or Path("BENCH_DATA_ROOT")
+        return [
+            place
+            for place in _places(spec, root)
+            if self.root is None or next(_groups(place, _wanted(spec, root, place)), None) is None
+        ]
 
     def file(self, path: str | Path) -> str:
         """Hash of one other file that a recipe names (weights, a list of labels), or MISSING."""

@@ -34,7 +34,7 @@ class Figures:
     def entry(self, name: str) -> dict[str, Any]:
         """The configuration of a figure. Raises ConfigError for one that this suite cannot draw."""
         if name not in self._checked:
-            figure = entry(name)
+            figure = {**entry(name), **self.config.get("of_figures", {}).get(name, {})}
             self._check(name, figure)
             self._checked[name] = figure
         return self._checked[name]
@@ -49,7 +49,7 @@ class Figures:
             recipe, assigner = named(of)
             require(f"recipe in figure {name!r}:", recipe, recipes.names())
             found += [
-                Shown(label, Run(dataset, self.config["protocols"][0], recipe, seed), assigner)
+                Shown(label, Run(dataset, self._protocol(figure), recipe, seed), assigner)
                 for dataset in self._asked(figure, "datasets")
                 for seed in self._asked(figure, "seeds")
             ]
@@ -60,6 +60,10 @@ class Figures:
         suite = list(self.config[key])
         asked = figure.get(key, suite[:1])
         return suite if asked == "all" else asked
+
+    def _protocol(self, figure: Mapping[str, Any]) -> str:
+        """The protocol of a figure: its own, or the suite's first."""
+        return figure.get("protocol", self.config["protocols"][0])
 
     def _check(self, name: str, figure: Mapping[str, Any]) -> None:
         """The kind can show what the entry asks for, and the runs behind it are possible. Raises ConfigError."""
@@ -81,7 +85,7 @@ class Figures:
                 )
         for dataset in dict.fromkeys(of.run.dataset for of in shown):
             require(f"data set in {where}", dataset, catalogue.names("data set"))
-            _check_data(where, literals, dataset, self.config["protocols"][0])
+            _check_data(where, literals, dataset, self._protocol(figure))
         for of in shown:
             _check_assigner(where, figure["kind"], literals, of)
         for run in self.runs.with_bases(of.run for of in shown):

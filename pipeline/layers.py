@@ -1,6 +1,7 @@
 """Layers: where a recipe's values come from, one upon the other, each with the file it stands in."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,14 +157,21 @@ def _chain(stem: str, seen: tuple[str, ...] = ()) -> list[tuple[Path, dict[str, 
     known = catalogue.places("recipes/fragments") | catalogue.places("recipes")
     require("recipe or fragment", stem, known)
     path = known[stem]
+    _check_file(path, path.stat().st_mtime_ns, catalogue.read_yaml)
     content = catalogue.read_yaml(path)
-    catalogue.check(content, "recipe_file", catalogue.short(path))
-    for part in (content, *(content.get("variants") or {}).values()):
-        for scope, kind in zip(SCOPES, ("family", "data set"), strict=True):
-            for name in part.get(scope) or {}:
-                require(f"{kind} in {path.name}", name, catalogue.names(kind))
     below = content.get("extends", [])
     files: list[tuple[Path, dict[str, Any]]] = []
     for other in [below] if isinstance(below, str) else below:
         files += _chain(other, (*seen, stem))
     return [*files, (path, content)]
+
+
+@functools.lru_cache(maxsize=512)  # a plan shows each file for every recipe and data set that it serves
+def _check_file(path: Path, _mtime: int, read: Callable[[Path], Any]) -> None:
+    """One state of the file of a recipe or fragment: its keys, and the families and data sets it names."""
+    content = read(path)
+    catalogue.check(content, "recipe_file", catalogue.short(path))
+    for part in (content, *(content.get("variants") or {}).values()):
+        for scope, kind in zip(SCOPES, ("family", "data set"), strict=True):
+            for name in part.get(scope) or {}:
+                require(f"{kind} in {path.name}", name, catalogue.names(kind))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import catalogue, suites
+from pipeline import catalogue, parts, suites
 from pipeline.naming import ConfigError
 from pipeline.record import StageError, read_json, whole
 
@@ -32,9 +32,9 @@ def owner(config: Mapping[str, Any], files: Iterable[Path] = ()) -> dict[str, An
 
     `files`: those of --configfile. Raises StageError where the folder's record cannot be read.
     """
-    for file, suite in _suites():
-        if _same(suite["results"], config["results"]):
-            return _owner(suite, [file] if file else [])
+    if held := parts.owning(_of_folder(config["results"]), config["suite"]):
+        file, suite = held
+        return _owner(suite, [file] if file else [])
     stated = suites.configuration(None)
     for file in files:
         stated |= catalogue.read_yaml(Path(file)) or {}
@@ -74,12 +74,25 @@ def folder(config: Mapping[str, Any], found: Mapping[str, Any], table: Mapping[s
     for a folder that is that of something else.
     """
     table = table or {}
+    top = config["results"] if table else _top(config)
     other = [key for key in DECIDE if key not in table and config[key] != found[key]]
     if not other:
-        return config["results"]
+        return top
     first = _joined(table.get("datasets", config["datasets"]))
     _refuse_taken(config, first)
-    return "/".join([config["results"], first, *([_joined(config["protocols"])] if "protocols" in other else [])])
+    return "/".join([top, first, *([_joined(config["protocols"])] if "protocols" in other else [])])
+
+
+def _top(config: Mapping[str, Any]) -> str:
+    """The folder of figures and results.csv: that of its name for a part, which would write over the other parts'."""
+    of_whole = [suite for _, suite in _of_folder(config["results"]) if suite.get("parts")]
+    is_part = any(config["suite"] in suite["parts"] for suite in of_whole)
+    return f"{config['results']}/{config['suite']}" if is_part else config["results"]
+
+
+def _of_folder(results: str) -> list[tuple[Path | None, dict[str, Any]]]:
+    """(file, content) of every suite with this results folder."""
+    return [(file, suite) for file, suite in _suites() if _same(suite["results"], results)]
 
 
 def check_apart(paths: Mapping[str, str], place: str) -> None:

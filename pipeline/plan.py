@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pipeline import catalogue, claims, gpus, places
+from pipeline import catalogue, claims, gpus, parts, places
 from pipeline.checks import check_run, check_suite, check_table
 from pipeline.claim_plans import claims_plan
 from pipeline.command import command_of
@@ -36,10 +36,10 @@ class Plan:
         """`main`: whether this is the process that plans. Jobs on a cluster read the configuration again, but neither
         hash data files nor need to know what tables expect. `files`: those that --configfile names.
         """
-        self.config = config = {key: typed(key, value) for key, value in config.items()}
+        self.config = config = parts.whole({key: typed(key, value) for key, value in config.items()})
         check_suite(config)
         self.results = config["results"]
-        self.tables = {name: catalogue.entry("table", name) for name in config["tables"]}
+        self.tables = {name: parts.table(config, name) for name in config["tables"]}
         self.claims = claims.Claims(config, self.tables)
         self.runs = Runs(config, {**self.tables, **self.claims.tables()})
         root = os.environ.get("BENCH_DATA_ROOT") or config["data_root"]
@@ -57,7 +57,8 @@ class Plan:
             for name, table in self.tables.items()
         }
         places.check_apart(self.paths, self.place)
-        for run in self.runs.all():
+        # Seeds have no part in what is refused.
+        for run in {(run.dataset, run.protocol, run.recipe): run for run in self.runs.all()}.values():
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
         self.figures = Figures(self.runs)
         for name in config["figures"]:
@@ -162,17 +163,16 @@ class Plan:
 
     def figure_code(self, name: str) -> str:
         """Code hash of a figure: of the stage that draws, and of the file of its kind."""
-        return code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
+        return self.stages.code_version("report.plot", f"report.figures.{self.figures.entry(name)['kind']}")
 
     def gpus(self) -> int:
         """GPUs that a training job asks for."""
         device = self.config["device"]
         return self.config["devices"] * (device == "cuda" or (device == "auto" and bool(gpus.usable())))
 
-    @staticmethod
-    def code(stage: str) -> str:
+    def code(self, stage: str) -> str:
         """Code hash of a stage of the report, which belongs to no single run."""
-        return code_version(f"report.{stage}")
+        return self.stages.code_version(f"report.{stage}")
 
     @staticmethod
     def page_code() -> str:

@@ -5,8 +5,9 @@ to the suite's overrides. A recipe lists the families it has settings for; on a 
 refused before a job exists, so no value of one kind of data ever serves another by accident. Needs no torch.
 """
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,23 @@ from pipeline.naming import ConfigError, require
 from pipeline.signatures import Signature, check_settings, read_signature
 
 METHODS = Path(__file__).resolve().parent.parent / "methods"
+NO_METHODS = ("method", "__init__")  # files of methods/ that hold none
 TREATMENTS = ("split_batch_norm", "frozen", "weights")  # keys of `network` that are no part of its architecture
 
 
 def names() -> list[str]:
     """All recipes and variants: "mixem", "mixem-paper", ...; fragments that only serve `extends` are left out."""
-    known = []
+    known: list[str] = []
     for path in catalogue.places("recipes").values():
-        variants = (catalogue.read_yaml(path) or {}).get("variants") or {}
-        known += [path.stem, *(f"{path.stem}-{variant}" for variant in variants)]
+        known += _names_in(path, path.stat().st_mtime_ns, catalogue.read_yaml)
     return known
+
+
+@functools.lru_cache(maxsize=512)
+def _names_in(path: Path, _mtime: int, read: Callable[[Path], Any]) -> tuple[str, ...]:
+    """A recipe and its variants, of one state of its file."""
+    variants = (read(path) or {}).get("variants") or {}
+    return (path.stem, *(f"{path.stem}-{variant}" for variant in variants))
 
 
 def resolve(
@@ -34,13 +42,15 @@ def resolve(
     dataset: str,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     second_stages: tuple[str, ...] = (),
+    known: dict[tuple[str, str], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The recipe `name` ("recipe" or "recipe-variant") for a data set, checked, with every layer merged.
 
     `overrides`: the suite's, recipe name or "*" -> values. A recipe with a base has the architecture of that base's
     network, whatever its own layers are silent about. Raises ConfigError for unknown names, keys and values, for a
     family without settings, for a network that differs from the base's, and for a base that starts from itself.
-    `second_stages`: the recipes whose base this one is.
+    `second_stages`: the recipes whose base this one is. `known`: bases that are resolved already, (recipe, data set) ->
+    recipe with the same overrides; it is added to, and what it holds must not be changed.
     """
     if name in second_stages:
         line = " <- ".join([*second_stages, name])
@@ -52,7 +62,7 @@ def resolve(
     for layer in stack:
         merged = merge(merged, layer.content)
     if isinstance(merged.get("network"), dict):
-        merged["network"] = _network(merged, stack, dataset, overrides, where, (*second_stages, name))
+        merged["network"] = _network(merged, stack, dataset, overrides, where, (*second_stages, name), known)
     merged["augmentation"] = {key: value for key, value in merged["augmentation"].items() if value is not None}
     _check(merged, where + (" with the suite's overrides" if overrides else ""))
     return {"name": name, **merged}
@@ -73,15 +83,19 @@ def _network(
     overrides: Mapping[str, Mapping[str, Any]] | None,
     where: str,
     second_stages: tuple[str, ...],
+    known: dict[tuple[str, str], dict[str, Any]] | None,
 ) -> dict[str, Any]:
     """The recipe's network; with a base the base's architecture, and of its own what is no architecture."""
     network = {key: value for key, value in merged["network"].items() if value is not None}
     if not merged.get("base"):
         return network
     require(f"recipe of the base in {where}", merged["base"]["recipe"], names())
-    other = merged["base"].get("dataset", dataset)
+    other, of_base = merged["base"].get("dataset", dataset), merged["base"]["recipe"]
+    known = {} if known is None else known
     try:
-        base = architecture(resolve(merged["base"]["recipe"], other, overrides, second_stages))
+        if (of_base, other) not in known:
+            known[of_base, other] = resolve(of_base, other, overrides, second_stages, known)
+        base = architecture(known[of_base, other])
     except ConfigError as problem:
         raise ConfigError(f"{where}: its base: {problem}") from None
     _refuse_other_inputs(dataset, other, base, where)
@@ -125,7 +139,7 @@ def resolve_or_json(text: str, dataset: str) -> dict[str, Any]:
 
 def method_names() -> list[str]:
     """Names of all methods: the modules of methods/ that hold one."""
-    return sorted(path.stem for path in METHODS.glob("*.py") if path.stem not in ("method", "__init__"))
+    return sorted(path.stem for path in METHODS.glob("*.py") if path.stem not in NO_METHODS)
 
 
 def train_splits(recipe: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[str]:
@@ -148,8 +162,10 @@ def splits_read(recipe: Mapping[str, Any], name: str, protocol: Mapping[str, Any
 
 def signature(method: str) -> Signature:
     """Settings, loss terms and flags of a method, read from its source."""
-    require("method", method, method_names())
-    return read_signature(METHODS / f"{method}.py")
+    path = METHODS / f"{method}.py"
+    if method in NO_METHODS or not path.is_file():
+        require("method", method, method_names())
+    return read_signature(path)
 
 
 def _check_method(recipe: Mapping[str, Any], where: str) -> None:

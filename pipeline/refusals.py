@@ -42,3 +42,28 @@ def _refuse_without_files(plan: Plan, dataset: str) -> None:
     if not files.root.is_dir():
         raise ConfigError(f"data root {files.root}: no such folder; set BENCH_DATA_ROOT or data_root=FOLDER")
     raise ConfigError(f"data set {dataset!r}: no files in {lacking}; {cure}")
+
+
+FETCHED = ("torchvision", "reuters")  # sources whose readers can download their files
+
+
+def missing_files(plan: Plan) -> list[str]:
+    """A line for each data set of the plan that is not prepared and whose files are not there: where they belong and
+    what would fetch them.
+    """
+    found = []
+    for dataset in dict.fromkeys(run.dataset for run in plan.runs.all()):
+        spec = catalogue.entry("data set", dataset)
+        empty = plan.sources.files.empty_places(spec)
+        prepared = Path(plan.results, "data", dataset, "card.json")
+        if not empty or prepared.is_file():
+            continue
+        fetched = spec["source"] in FETCHED
+        if fetched and plan.config["download"]:
+            cure = "its job `prepare` will download them"
+        elif fetched:
+            cure = "--config download=true fetches them"
+        else:
+            cure = "nothing fetches them, see docs/data.md"
+        found.append(f"data set {dataset!r}: no files in {', '.join(map(str, empty))}; {cure}")
+    return found

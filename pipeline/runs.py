@@ -58,6 +58,7 @@ class Runs:
 
     def __init__(self, config: Mapping[str, Any], tables: Mapping[str, Table]):
         self.config, self.tables = config, tables
+        self._known: dict[tuple[str, str], dict[str, Any]] = {}  # bases that are resolved already
 
     def all(self) -> list[Run]:
         """Every run that a table asks for, and the base runs they start from, without repetition."""
@@ -85,7 +86,7 @@ class Runs:
             if dataset in row.get("datasets", [dataset])
             for protocol in self.protocols(table)
             if protocol == row.get("protocol", protocol)
-            for seed in self.config["seeds"]
+            for seed in self.seeds(table)
         ]
 
     def shown(self) -> dict[Run, dict[str, list[str]]]:
@@ -107,16 +108,27 @@ class Runs:
         """The protocols of a table: its own, or the suite's."""
         return table.get("protocols", self.config["protocols"])
 
+    def seeds(self, table: Table) -> list[int]:
+        """The seeds of a table: the suite's, or the first of them where the suite gives it a number."""
+        return self.config["seeds"][: table.get("seeds")]
+
     # ---- recipes
 
     def recipe(self, run: Run) -> dict[str, Any]:
         """The resolved recipe of a run, with the suite's overrides."""
-        return json.loads(self._recipe(run.recipe, run.dataset))
+        return json.loads(self.recipe_text(run))
+
+    def recipe_text(self, run: Run) -> str:
+        """The resolved recipe of a run as canonical JSON."""
+        return self._recipe(run.recipe, run.dataset)
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process
     def _recipe(self, name: str, dataset: str) -> str:
-        return canonical_json(recipes.resolve(name, dataset, self.config["overrides"]))
+        found = recipes.resolve(name, dataset, self.config["overrides"], known=self._known)
+        self._known[name, dataset] = found
+        return canonical_json(found)
 
+    @functools.cache  # noqa: B019
     def base(self, run: Run) -> Run | None:
         """The run whose weights this one starts from."""
         base = self.recipe(run).get("base")
@@ -128,7 +140,8 @@ class Runs:
             protocol = run.protocol
         return Run(dataset, protocol, base["recipe"], run.seed)
 
-    def neighbours(self, run: Run) -> dict[str, Neighbours]:
+    @functools.cache  # noqa: B019
+    def neighbours(self, run: Run) -> Mapping[str, Neighbours]:
         """What a run reads of its base's neighbours: "neighbours", from which it draws partners of the images it trains
         on, and "watched", those of the scored images, by whose loss it chooses what it keeps.
         """
@@ -144,17 +157,23 @@ class Runs:
             if key in wanted
         }
 
-    # ---- what tables ask of a recipe
+    # ---- what tables ask of a run
 
     def assigners(self, run: Run) -> tuple[str, ...]:
-        """Assigners that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe, "assigner")
+        """Assigners that any table of the suite asks of this run."""
+        return tuple(sorted(self._asked.get(run, {}).get("assigner", ())))
 
     def probes(self, run: Run) -> tuple[str, ...]:
-        """Probes that any table of the suite asks of this recipe."""
-        return self._asked(run.recipe, "probe")
+        """Probes that any table of the suite asks of this run."""
+        return tuple(sorted(self._asked.get(run, {}).get("probe", ())))
 
-    @functools.cache  # noqa: B019
-    def _asked(self, recipe: str, key: str) -> tuple[str, ...]:
-        rows = [row for table in self.tables.values() for row in table["rows"] if row.get("recipe") == recipe]
-        return tuple(sorted({row[key] for row in rows if key in row}))
+    @functools.cached_property
+    def _asked(self) -> dict[Run, dict[str, set[str]]]:
+        """Run -> "assigner" and "probe" -> those that rows ask of it: another data set's tables may ask for others."""
+        found: dict[Run, dict[str, set[str]]] = {}
+        for table in self.tables.values():
+            for row in table["rows"]:
+                for run in self.of_row(table, row):
+                    for key in {"assigner", "probe"} & set(row):
+                        found.setdefault(run, {}).setdefault(key, set()).add(row[key])
+        return found

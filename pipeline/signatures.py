@@ -76,7 +76,12 @@ def check_settings(given: Mapping[str, Any], signature: Signature, where: str, n
 
 def fits(value: Any, annotation: str) -> bool:
     """Whether a YAML value fits an annotation made of int, float, bool, str, list, dict, None, Literal and `|`."""
-    return _fits(value, ast.parse(annotation, mode="eval").body)
+    return _fits(value, _expression(annotation))
+
+
+@functools.lru_cache(maxsize=512)
+def _expression(annotation: str) -> ast.expr:
+    return ast.parse(annotation, mode="eval").body
 
 
 TYPES: dict[str, tuple[type, ...]] = {

@@ -30,13 +30,13 @@ class Stages:
 
     def __init__(self, runs: Runs, sources: Sources | None = None):
         self.runs, self.sources = runs, sources
-        self._code = functools.cache(code_version)  # one plan sees one state of the code
+        self.code_version = functools.cache(code_version)  # one plan sees one state of the code
 
     def _stage(
         self, kind: str, roots: tuple[str, ...], settings: dict[str, Any], inputs: Mapping[str, str], seed: int | None
     ) -> Stage:
         """`roots`: modules whose code, with all they import, counts, those that are loaded by name among them."""
-        code = self._code(*roots)
+        code = self.code_version(*roots)
         return Stage(code, settings, stage_fingerprint(kind, code, settings, inputs, seed))
 
     @functools.cache  # noqa: B019 - a plan lives as long as the process

@@ -1,13 +1,14 @@
 """Table plans: what the table stage must know, which runs stand behind each row and what their records must say."""
 
 import csv
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import catalogue
+from pipeline import catalogue, errata
 from pipeline.naming import ConfigError, require, suggestion
 from pipeline.record import StageError, read_json
 from pipeline.runs import Row, Run, Table
@@ -46,6 +47,8 @@ def table_plan(stages: Stages, results: str, name: str, table: Table, csv_path: 
         **{key: table.get(key) for key in ("title", "note", "verdicts")},
         "reported": reported_values(table),
         "reported_note": table.get("reported", {}).get("note"),
+        "reported_runs": table.get("reported", {}).get("runs"),
+        "errata": errata.of_table(table),
         "paper_columns": _paper_columns(table, runs.datasets(table)),
         "suite": config["suite"],
         "metrics": {metric: catalogue.entry("metric", metric) for metric in table["metrics"]},
@@ -115,6 +118,11 @@ def reported_file(name: str) -> Path:
 
 def read_reported(path: Path) -> list[dict[str, str]]:
     """Rows of a file of reported values: each a number or empty, and for one cell one. Raises ConfigError."""
+    return list(_read_reported(path, path.stat().st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=32)  # every table of a paper asks for the same file
+def _read_reported(path: Path, _mtime: int) -> tuple[dict[str, str], ...]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
@@ -137,7 +145,7 @@ def read_reported(path: Path) -> list[dict[str, str]]:
             raise ConfigError(
                 f"{path}: rows {first} and {number} both give a value for {', '.join(filter(None, cell))}"
             )
-    return rows
+    return tuple(rows)
 
 
 def _is_number(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Targets of a snakemake command that nothing makes: one line with the nearest one, before any job is looked for."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pipeline import catalogue, recipes
 from pipeline.command import of_snakemake
 from pipeline.naming import ConfigError, require, suggestion
 from pipeline.plan import Plan
+from pipeline.refusals import missing_files
 
 NAMED = {"dataset": "data set", "protocol": "protocol", "assigner": "assigner"}  # wildcard -> kind of the catalogue
 
@@ -17,17 +19,22 @@ NAMED = {"dataset": "data set", "protocol": "protocol", "assigner": "assigner"} 
 def check(workflow: Any, plan: Plan, parser: Callable[[], argparse.ArgumentParser]) -> None:
     """Raise ConfigError for a target that no rule of Snakemake's `workflow` makes, or that has an unknown name in it.
 
-    Snakemake tells a Snakefile nothing of the targets, so they are read again with its own `parser`.
+    Snakemake tells a Snakefile nothing of the targets, so they are read again with its own `parser`. A dry run also
+    says which files of its data sets are missing.
     """
     if not workflow.is_main_process or not of_snakemake(sys.argv):
         return
+    arguments = parser().parse_known_args(sys.argv[1:])[0]
+    if getattr(arguments, "dryrun", False):
+        for line in missing_files(plan):
+            print(f"missing: {line}", file=sys.stderr)
     rules = list(workflow.rules)
-    for target in parser().parse_known_args(sys.argv[1:])[0].targets or ():
+    for target in arguments.targets or ():
         if workflow.is_rule(target) or Path(target).exists():
             continue
         found = next((match for rule in rules for file in rule.products() if (match := file.match(target))), None)
         if found is None:
-            raise ConfigError(f"unknown target {target!r}; {suggestion(target, known(plan))}")
+            raise ConfigError(_unknown(target, plan))
         _check_names(found.groupdict(), plan)
 
 
@@ -46,3 +53,19 @@ def _check_names(wildcards: dict[str, str], plan: Plan) -> None:
         require("recipe", wildcards["recipe"], recipes.names())
     if "figure" in wildcards:
         plan.figures.entry(wildcards["figure"])
+
+
+def _unknown(target: str, plan: Plan) -> str:
+    """What is said of a target that nothing makes: the table that it would be of, or the nearest one that is made."""
+    entries = {name: catalogue.entry("table", name) for name in catalogue.names("table") if name not in plan.tables}
+    outside = {f"{plan.results}/{entry.get('path', name)}": name for name, entry in entries.items()}
+    if (name := outside.get(os.path.splitext(target)[0])) is not None:
+        return (
+            f"target {target!r} is of table {name!r}, which suite {plan.config['suite']!r} does not make; add "
+            f"--config tables=[{name}]"
+        )
+    found = suggestion(target, [*known(plan), *(f"{path}.csv" for path in outside)])
+    brings = next((name for path, name in outside.items() if repr(f"{path}.csv") in found), None)
+    if brings is None or not found.startswith("did you mean"):
+        return f"unknown target {target!r}; {found}"
+    return f"unknown target {target!r}; {found} It needs --config tables=[{brings}]"

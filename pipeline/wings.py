@@ -21,7 +21,7 @@ WINGS = {
 ENTRIES = {
     "assigner": ("algorithm", ("algorithm",)),
     "probe": ("algorithm", ("algorithm",)),
-    "figure": ("kind", ("kind", "title", "recipes", "datasets", "seeds", "table")),
+    "figure": ("kind", ("kind", "title", "recipes", "datasets", "seeds", "protocol", "table")),
 }
 
 

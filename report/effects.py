@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SUPPORTED, CONTRADICTED, UNDECIDED, NOT_RUN = "supported", "contradicted", "undecided", "not run"
+WITHIN, ABOVE, BELOW, NO_VERDICT = "within", "above", "below", "no verdict"  # of a cell against the paper's
 FEWEST = 3  # seeds below which nothing is decided
 LEVEL = 0.95
 Values = Mapping[int, float]  # seed -> value
@@ -175,3 +176,34 @@ def _effect(within: Bounds, n: int, value: float, low: float, high: float) -> Ef
 
 def _few(n: int) -> str:
     return f"fewer than {FEWEST} seeds" if n < FEWEST else ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A mean with what is known of its spread: the sample standard deviation of `n` runs, None where not stated."""
+
+    mean: float
+    std: float | None = None
+    n: int | None = None
+
+    @property
+    def squared_error(self) -> float | None:
+        """The squared standard error of the mean, s^2 / n; None where s or n is not known."""
+        return None if self.std is None or not self.n else self.std**2 / self.n
+
+
+def against(ours: Sample, paper: Sample, band: float | None = None) -> str:
+    """The verdict of our mean against a paper's: "within", "above", "below", or "no verdict".
+
+    Within: |difference| <= 2 SE, SE = sqrt(s1^2 / n1 + s2^2 / n2). Where a standard deviation or a number of runs is
+    not known, `band` stands for 2 SE; without one there is no verdict. All in one unit.
+    """
+    errors = (ours.squared_error, paper.squared_error)
+    allowed = band if None in errors else 2 * math.sqrt(sum(error for error in errors if error is not None))
+    if allowed is None:
+        return NO_VERDICT
+    difference = ours.mean - paper.mean
+    # What is printed with one digit is stored with rounding errors: a difference of exactly the band lies within.
+    if abs(difference) <= allowed or math.isclose(abs(difference), allowed, rel_tol=1e-9):
+        return WITHIN
+    return ABOVE if difference > 0 else BELOW

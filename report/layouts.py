@@ -21,7 +21,7 @@ def to_csv(table: Table) -> str:
     for dataset, metric in pairs:
         column = f"{table.datasets[dataset]} {metric}"
         head += [column, f"{column} std", f"{column} n"]
-        if _has_reported(table, dataset, metric):
+        if _compared(table, dataset, metric):
             head += [f"{column} paper", f"{column} paper std"]
             if table.verdicts:
                 head += [f"{column} difference", f"{column} verdict"]
@@ -31,7 +31,7 @@ def to_csv(table: Table) -> str:
         for dataset, metric in pairs:
             cell, digits = row.cells[dataset, metric], table.metrics[metric]["digits"]
             line += [_number(cell.mean, digits), _number(cell.std, digits), str(len(cell.values) or "")]
-            if _has_reported(table, dataset, metric):
+            if _compared(table, dataset, metric):
                 line += [_number(cell.reported, digits), _number(cell.reported_std, digits)]
                 if table.verdicts:
                     line += [_number(cell.difference, digits), cell.verdict]
@@ -67,8 +67,10 @@ def columns(table: Table) -> list[tuple[str, str]]:
     ] or pairs
 
 
-def _has_reported(table: Table, dataset: str, metric: str) -> bool:
-    return any(row.cells[dataset, metric].reported is not None for row in table.rows)
+def _compared(table: Table, dataset: str, metric: str) -> bool:
+    """Whether a column has a value of the paper, or in a table with verdicts the place of one that is lost."""
+    cells = [row.cells[dataset, metric] for row in table.rows]
+    return any(cell.reported is not None or (table.verdicts and cell.lost) for cell in cells)
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -90,6 +92,8 @@ def cell_text(
     if cell.reported is not None:
         std = f" {plus} {_number(cell.reported_std, digits)}" if cell.reported_std is not None else ""
         parts.append(f"[{_number(cell.reported, digits)}{std}]")
+    if table.verdicts and cell.lost:
+        parts.append(f"[{cell.verdict}]")
     if table.verdicts and cell.verdict in ("within", "above", "below"):
         parts.append(cell.verdict)
     return " ".join(parts)
@@ -109,5 +113,8 @@ def legend(table: Table) -> str:
     if all(facts["scale"] == 100 for facts in table.metrics.values()):
         text += " Percent."
     if table.verdicts:
-        text += " within, above, below: our mean against the band around the paper's value."
+        text += (
+            " within, above, below: our mean against the paper's, by twice the standard error of the difference, or by "
+            "a band where the paper's spread or number of runs is not known."
+        )
     return f"{text}\n{table.note}" if table.note else text

@@ -146,7 +146,7 @@ def _field(table: Table, row: Row, column: Column) -> Field:
         return Field(text, repr(cell.reported), hover=cell.reported_note)
     if column.kind == DIFFERENCE:
         if cell.reported is None:
-            return Field()
+            return Field(cell.verdict)
         text = cell.verdict if cell.difference is None else f"{cell.difference:+.{digits}f} {cell.verdict}"
         return Field(text, "" if cell.difference is None else repr(cell.difference), verdict=cell.verdict)
     if cell.mean is None:

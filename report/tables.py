@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from report.effects import Sample, against
 from report.results import NOT_RUN, Problem, Read, lacking, marks, read_result
+
+LOST = "paper lost"
 
 
 @dataclass
@@ -22,7 +25,9 @@ class Cell:
     reported: float | None = None
     reported_std: float | None = None
     reported_note: str = ""
-    band: float | None = None  # how far from the paper's value ours may lie, in printed units
+    reported_runs: int | None = None  # runs behind the paper's mean, where it is stated
+    lost: bool = False  # whether the paper prints a value that our sources have lost
+    band: float | None = None  # how far from the paper's value ours may lie where its spread is not known, as printed
     rank: int | None = None  # 1 best, 2 second among our rows of one protocol and kind that are no controls
 
     @property
@@ -41,16 +46,15 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """Where our mean lies in the band around the paper's value; empty without a value of the paper."""
+        """Our mean against the paper's (report/effects.py); empty where the paper has no such cell."""
+        if self.lost:
+            return LOST
         if self.reported is None:
             return ""
-        if self.difference is None:
+        if self.mean is None:
             return NOT_RUN
-        if self.band is None:
-            return "no band"
-        if abs(self.difference) <= self.band:
-            return "within"
-        return "above" if self.difference > 0 else "below"
+        paper = Sample(self.reported, self.reported_std, self.reported_runs)
+        return against(Sample(self.mean, self.std, len(self.values)), paper, self.band)
 
 
 @dataclass
@@ -95,7 +99,7 @@ def build(plan: Mapping[str, Any]) -> Table:
     known = {*datasets.values(), *(name for spec in plan["rows"] for name in spec.get("reported_dataset", {}).values())}
     of_paper_alone = bool(plan.get("paper_columns"))
     if of_paper_alone:
-        of_papers = dict.fromkeys(key[2] for key in reported if key[2] not in known)
+        of_papers = dict.fromkeys(key[2] for key, held in reported.items() if held["mean"] and key[2] not in known)
         datasets |= {of_paper(title): title for title in of_papers}
     rows: list[Row] = []
     rivals: dict[tuple[str, str], list[Row]] = {}
@@ -115,7 +119,7 @@ def build(plan: Mapping[str, Any]) -> Table:
                 _rank([row.cells[dataset, metric] for row in group], facts)
     named = list(dict.fromkeys(problems))
     shown = any(cell.reported is not None for row in rows for cell in row.cells.values())
-    notes = [plan["note"], plan.get("reported_note") if shown else None]
+    notes = [plan["note"], plan.get("reported_note") if shown else None, *_errata(plan, rows, datasets)]
     note = "\n".join(filter(None, notes))
     return Table(plan["title"], datasets, plan["metrics"], rows, note, named, bool(plan.get("verdicts")))
 
@@ -139,6 +143,7 @@ def _row(
         for metric in metrics:
             row.cells[dataset, metric] = _reported_cell(spec, title, metric, plan["metrics"][metric], reported)
             row.cells[dataset, metric].band = spec.get("bands", {}).get(title, {}).get(metric)
+            row.cells[dataset, metric].reported_runs = spec.get("reported_runs", plan.get("reported_runs"))
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
     row.reads = read_runs(spec, runs, metrics)
@@ -183,8 +188,13 @@ def read_runs(
 
 
 def _reported(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str, str], Mapping[str, str]]:
-    """(method, setting, data set, metric) -> row of config/reported, values only."""
-    return {(r["method"], r["setting"], r["dataset"], r["metric"]): r for r in rows if r["mean"]}
+    """(method, setting, data set, metric) -> row of config/reported: values, and cells that the sources have lost."""
+    return {(r["method"], r["setting"], r["dataset"], r["metric"]): r for r in rows if r["mean"] or _is_lost(r)}
+
+
+def _is_lost(row: Mapping[str, str]) -> bool:
+    """Whether the paper prints a value here that is in none of our sources; a dash in the paper is no such cell."""
+    return not row["mean"] and row["source"].lower() == "missing"
 
 
 def _reported_cell(
@@ -199,6 +209,8 @@ def _reported_cell(
     found = reported.get((spec.get("reported"), spec.get("setting", ""), title, name))
     if found is None:
         return Cell()
+    if not found["mean"]:
+        return Cell(lost=True)
     # Papers print percent or fractions; ours is stored as a fraction and printed with `scale`.
     scale = facts["scale"] if found["unit"] == "fraction" else 1
     std = float(found["std"]) * scale if found["std"] else None
@@ -216,3 +228,24 @@ def _rank(cells: list[Cell], facts: Mapping[str, Any]) -> None:
     for cell in cells:
         if cell.mean is not None and (position := means.index(round(cell.mean, facts["digits"]))) < 2:
             cell.rank = position + 1
+
+
+def _errata(plan: Mapping[str, Any], rows: Iterable[Row], datasets: Mapping[str, str]) -> list[str]:
+    """Footnotes of the errata of reported cells that are shown."""
+    shown: dict[tuple[str, str], set[str]] = {}  # (label, title of the data set) -> metrics with a value of the paper
+    for row in rows:
+        for (dataset, metric), cell in row.cells.items():
+            if cell.reported is not None:
+                shown.setdefault((row.label, datasets[dataset]), set()).add(metric)
+    said = []
+    for erratum in plan.get("errata", ()):
+        for spec in plan["rows"]:
+            if spec.get("reported") != erratum["method"]:
+                continue
+            names = spec.get("reported_metrics", {})
+            titles = {theirs: ours for ours, theirs in spec.get("reported_dataset", {}).items()}
+            metrics = shown.get((spec["label"], titles.get(erratum["dataset"], erratum["dataset"])), set())
+            if metrics and (not erratum["metric"] or erratum["metric"] in {names.get(name, name) for name in metrics}):
+                where = " ".join(filter(None, (erratum["dataset"], erratum["metric"])))
+                said.append(f"Erratum, {spec['label']}, {where}: {erratum['says']} ({erratum['evidence']}).")
+    return said

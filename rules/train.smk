@@ -21,7 +21,7 @@ rule train:
         runtime=lambda w, attempt: 720 * attempt,
     params:
         code=lambda w: plan.stages.train(plan.run(w)).code,
-        recipe=lambda w: canonical_json(plan.runs.recipe(plan.run(w))),
+        recipe=lambda w: plan.runs.recipe_text(plan.run(w)),
         files=lambda w: canonical_json(plan.sources.of_recipe(plan.runs.recipe(plan.run(w)))),
         splits=lambda w: plan.splits(plan.stages.train(plan.run(w))),
         base=lambda w, input: ["--base", input.base[0]] if input.base else [],

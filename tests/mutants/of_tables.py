@@ -52,3 +52,44 @@ MUTANTS += mutants(
     fingerprint_of_the_data=('list(run["expected"].values())[-1][0]', 'list(run["expected"].values())[0][0]'),
     old_results_stay=("return not out.is_file() or", "return not out.is_file() and"),
 )
+MUTANTS += mutants(
+    "pipeline/parts.py",
+    "tests/pipeline/test_parts.py",
+    parts_have_the_seeds_of_the_whole=('"seeds": len(part["seeds"]), ', ""),
+    parts_have_the_data_sets_of_the_whole=("{key: part[key] for key in DECIDE if key not in entry}", "{}"),
+    figures_have_the_protocol_of_the_whole=(', "protocol": part["protocols"][0]}', "}"),
+    tables_of_two_parts_pass=("if twice := sorted(set(listed[key]) & set(part[key])):", "if twice := []:"),
+    parts_go_by_the_whole=("return own[0] if own else chief", "return chief"),
+    chosen_tables_are_lost=('chosen = {} if config["tables"] else listed', "chosen = listed"),
+)
+MUTANTS += mutants(
+    "pipeline/runs.py",
+    "tests/pipeline/test_parts.py",
+    all_seeds_for_every_table=('self.config["seeds"][: table.get("seeds")]', 'self.config["seeds"]'),
+)
+MUTANTS += mutants(
+    "report/effects.py",
+    "tests/report/test_effects.py",
+    one_standard_error=("else 2 * math.sqrt(sum(error", "else math.sqrt(sum(error"),
+    deviations_in_place_of_errors=("else self.std**2 / self.n", "else self.std**2"),
+    above_is_below=("return ABOVE if difference > 0 else BELOW", "return BELOW if difference > 0 else ABOVE"),
+    a_band_beats_the_spread=(
+        "allowed = band if None in errors else",
+        "allowed = band if band is not None or None in errors else",
+    ),
+)
+MUTANTS += mutants(
+    "report/tables.py",
+    "tests/report/test_verdicts.py",
+    runs_of_a_row_are_those_of_the_table=(
+        'spec.get("reported_runs", plan.get("reported_runs"))',
+        'plan.get("reported_runs")',
+    ),
+    dashes_are_lost_cells=('return not row["mean"] and row["source"].lower() == "missing"', 'return not row["mean"]'),
+    errata_of_cells_that_are_not_shown=("if metrics and (not erratum", "if True or (not erratum"),
+)
+MUTANTS += mutants(
+    "pipeline/refusals.py",
+    "tests/pipeline/test_targets.py",
+    files_of_prepared_data_are_missed=("if not empty or prepared.is_file():", "if not empty:"),
+)

@@ -67,7 +67,7 @@ def test_other_data_sets_and_protocols_show_in_the_path(changes, expected):
     assert folder(**changes) == expected
 
 
-@pytest.mark.parametrize("suite", ["smoke", "dcrl_cpu", "imagenet"])
+@pytest.mark.parametrize("suite", ["smoke", "dcrl_cpu"])
 def test_a_suite_writes_to_the_top_of_its_own_folder(suite):
     file = catalogue.CONFIG / "suites" / f"{suite}.yaml"
     assert folder(file) == f"results/{suite}"

@@ -26,7 +26,12 @@ def test_runs_include_bases_once():
     assert len(runs) == len(set(runs))
     assert Run("digits_200", "full", "simclr_base", 1) in runs
     assert plan.runs.base(Run("digits_200", "full", "mixem", 1)) == Run("digits_200", "full", "simclr_base", 1)
-    assert plan.runs.assigners(Run("digits_200", "full", "mixem", 1)) == ("argmax", "kmeans_components")
+    assert plan.runs.assigners(Run("digits_200", "full", "mixem", 1)) == (
+        "argmax",
+        "kmeans_components",
+        "sinkhorn",
+        "sinkhorn_p",
+    )
 
 
 @pytest.mark.parametrize(

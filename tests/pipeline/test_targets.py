@@ -12,6 +12,7 @@ import pytest
 from pipeline import catalogue, suites, targets, traps
 from pipeline.naming import ConfigError
 from pipeline.plan import Plan
+from pipeline.refusals import missing_files
 from tests.conftest import ROOT
 
 SMOKE = str(ROOT / "config/suites/smoke.yaml")
@@ -65,6 +66,12 @@ def test_what_rules_make_and_what_is_there_may_be_asked_for(monkeypatch):
     [
         ("results/smoke/tabel2", "unknown target 'results/smoke/tabel2'; did you mean 'results/smoke/table2.csv'?"),
         ("results/table2.csv", "unknown target 'results/table2.csv'; did you mean 'results/smoke/table2.csv'?"),
+        ("results/smoke/table3.md",
+         "target 'results/smoke/table3.md' is of table 'table3', which suite 'smoke' does not make; "
+         "add --config tables=[table3]"),
+        ("results/smoke/cdc/tabel6.csv",
+         "unknown target 'results/smoke/cdc/tabel6.csv'; did you mean 'results/smoke/cdc/table6.csv'? "
+         "It needs --config tables=[cdc_table6]"),
         ("al", "unknown target 'al'; did you mean 'all'?"),
         ("results/smoke/figures/digits_histry.png", "unknown figure 'digits_histry'; did you mean 'digits_history'?"),
         (CLUSTERS.format("digit", "full", "scan", "argmax"), "unknown data set 'digit'; did you mean 'digits'?"),
@@ -171,7 +178,33 @@ def test_a_real_dry_run_through_the_front_door(project, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("$ snakemake results/smoke/table2.csv --snakefile")
-    assert lines[1] == "41 jobs would run:"
+    assert lines[1] == "46 jobs would run:"
     assert "  train         9  not made yet" in lines
     assert "  tabulate      1  not made yet" in lines
     assert not (tmp_path / "results").exists()
+
+
+def test_files_that_are_missing_are_told_with_their_place(monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_DATA_ROOT", str(tmp_path))
+    for name in ("usps/usps_train.jf", "usps/usps_test.jf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    config = catalogue.read_yaml(catalogue.CONFIG / "config.yaml") | {"results": str(tmp_path / "results")}
+
+    def missing(**changes):
+        return missing_files(Plan(config | {"tables": ["pixels"], "protocols": ["all"]} | changes))
+
+    many = ["mnist_full"]
+    mnist, imagenet = missing(datasets=many), missing(tables=["pcl_table4"], datasets=["digits"])
+    assert mnist == [f"data set 'mnist_full': no files in {tmp_path}/MNIST/raw; --config download=true fetches them"]
+    assert imagenet == [
+        f"data set 'imagenet1k': no files in {tmp_path}/imagenet/train, {tmp_path}/imagenet/val; nothing fetches them, "
+        "see docs/data.md"
+    ]
+    assert missing(datasets=many, download=True)[0].endswith("will download them")
+    assert missing(datasets=["usps", "digits"]) == []
+    (tmp_path / "results/data/mnist_full").mkdir(parents=True)
+    (tmp_path / "results/data/mnist_full/card.json").touch()
+    assert missing(datasets=many) == []
+    monkeypatch.delenv("BENCH_DATA_ROOT")
+    assert "no files in BENCH_DATA_ROOT/usps/usps_train.jf.gz" in missing(datasets=["usps"])[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from report import effects
 from report.effects import Bounds, bounds, effect, joined, mean_interval, std_interval, std_ratio_interval
 
 A = {0: 71.0, 1: 74.0, 2: 75.5, 3: 72.5}
@@ -168,3 +169,21 @@ def test_a_claim_of_several_things_needs_them_all():
 
 def test_bounds_in_words():
     assert [str(Bounds(low=2, strict=True)), str(Bounds(high=2)), str(Bounds(1, 2))] == ["> 2", "<= 2", "1 to 2"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "band", "verdict"),
+    [
+        ((50.0, 3.0, 9), (54.0, 4.0, 4), None, "within"),  # 2 SE = 2 sqrt(1 + 4) = 4.47
+        ((50.0, 3.0, 9), (54.5, 4.0, 4), None, "below"),
+        ((54.5, 4.0, 4), (50.0, 3.0, 9), None, "above"),
+        ((50.0, 0.0, 3), (50.0, 0.0, 3), None, "within"),
+        ((50.0, 0.0, 3), (50.1, 0.0, 3), None, "below"),
+        ((50.0, 3.0, 9), (54.0, 4.0, None), 4.0, "within"),  # the paper's n is not known: the band
+        ((50.0, 3.0, 9), (54.0, None, 4), 3.9, "below"),
+        ((50.0, None, 1), (54.0, 4.0, 4), None, "no verdict"),
+        ((50.0, 3.0, 9), (54.5, 4.0, 4), 10.0, "below"),  # both spreads are known, the band has no say
+    ],
+)
+def test_a_mean_against_the_papers(ours, paper, band, verdict):
+    assert effects.against(effects.Sample(*ours), effects.Sample(*paper), band) == verdict

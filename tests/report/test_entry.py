@@ -112,7 +112,8 @@ def test_the_plan_says_what_tables_show_of_each_run():
     plan = Plan(config | {"tables": ["table2", "table3", "table1"], "seeds": [0]}, False).suite_plan()
     shown = {run["recipe"]: run["shown"] for run in plan["runs"]}
     assert list(shown["mixem"]) == [
-        "clustering/kmeans_components", "clustering/argmax", "linear_mixem", "linear", "knn", "clustering/kmeans",
+        "clustering/kmeans_components", "clustering/argmax", "clustering/sinkhorn", "clustering/sinkhorn_p",
+        "linear_mixem", "linear", "knn", "clustering/kmeans",
     ]  # fmt: skip
     assert shown["mixem"]["clustering/argmax"] == ["ACC", "NMI", "ARI"]
     assert shown["mixem"]["linear"] == ["ACC"]

@@ -246,30 +246,6 @@ def test_strict_makes_problems_an_error(tmp_path, project, strict):
     assert (tmp_path / "t.csv").exists() != strict
 
 
-def test_verdicts_compare_cell_by_cell(tmp_path):
-    runs = [run(tmp_path / str(s), s, acc) for s, acc in enumerate([0.50, 0.52])]
-    reported = [
-        {"table": "x", "method": m, "dataset": "Data", "setting": "", "metric": "ACC", "mean": str(mean), "std": "",
-         "unit": "fraction", "source": "p", "note": ""}
-        for m, mean in (("a", 0.52), ("b", 0.4), ("c", 0.7))
-    ]  # fmt: skip
-    rows = [
-        row("in the band", runs, reported="a", bands={"Data": {"ACC": 1.0}}),
-        row("over it", runs, reported="b", bands={"Data": {"ACC": 1.0}}),
-        row("under it", runs, reported="c", bands={"Data": {"ACC": 1.0}}),
-        row("no band", runs, reported="a"),
-        {"label": "paper only", "runs": [], "reported": "a"},
-        row("ours only", runs),
-    ]
-    table = build(plan(rows, reported=reported, verdicts=True))
-    found = read(table)
-    verdicts = [line["Data ACC verdict"] for line in found]
-    assert verdicts == ["within", "above", "below", "no band", "not run", ""]
-    assert [line["Data ACC difference"] for line in found] == ["-1.0", "11.0", "-19.0", "-1.0", "", ""]
-    assert "[52.0] within" in to_markdown(table)
-    assert "Data ACC verdict" not in read(build(plan(rows, reported=reported)))[0]
-
-
 def test_rows_of_seen_splits_and_of_some_metrics(tmp_path):
     made = run(tmp_path / "a", 0, 0.5, seen={"ACC": 0.9})
     reported = [
