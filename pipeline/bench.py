@@ -22,6 +22,8 @@ COMMANDS = {
     "table": ("pipeline.make", "make tables of a suite: all, or those that are named"),
     "figure": ("pipeline.make", "make figures: those of the suite, or those that are named"),
     "show": ("pipeline.show", "what a recipe is made of, and where each value stands"),
+    "publish": ("report.publish", "write the results of a finished suite into reference/"),
+    "verify": ("report.verify", "compare a finished suite with the published results, cell by cell"),
     "predict": ("pipeline.predict", "clusters and features of new images or vectors, by a finished run"),
 }
 

@@ -55,7 +55,7 @@ def collected(plan: Mapping[str, Any]) -> tuple[list[list[Any]], list[Problem]]:
             fingerprint = list(run["expected"].values())[-1][0]  # of its last stage; what is read has that of the plan
             if isinstance(read, Read):
                 end = [read.train["training_seconds"], fingerprint, read.train["status"]]
-                lines += [[*own, metric, value, *end] for metric, value in _numbers(read, spec)]
+                lines += [[*own, metric, value, *end] for metric, value in numbers(read, spec)]
             elif read.kind in LEFT_OUT:
                 problems.append(read)
             else:
@@ -71,7 +71,7 @@ def to_csv(lines: list[list[Any]]) -> str:
     return text.getvalue()
 
 
-def _numbers(read: Read, spec: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
+def numbers(read: Read, spec: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     """(metric, value) of what a result measured; settings, which a probe repeats beside its numbers, are none of it."""
     asked = {} if "assigner" in spec else read.records[f"probe/{spec['probe']}"]["settings"].get("probe", {})
     measured = {key: value for key, value in read.result.items() if key not in asked and key != "training_seconds"}

@@ -23,7 +23,7 @@ SMOKE = "config/suites/smoke.yaml"
 
 
 SHARING = {  # files whose tests share what takes long to make, so that one test process makes it
-    "smoke": tuple(f"/test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report")),
+    "smoke": tuple(f"/test_{name}.py" for name in ("staleness", "tracking", "campaign", "shown", "report", "verify")),
     "plans": ("test_builds.py", "test_every_network.py", "pipeline/test_plan.py"),  # of all suites
 }
 

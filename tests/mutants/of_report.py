@@ -56,3 +56,23 @@ PAGE += mutants(
 )
 
 MUTANTS = PAGE
+MUTANTS += mutants(
+    "report/verify.py",
+    "tests/report/test_reference.py",
+    bits_of_one_seed_are_enough=("if all(mine[seed][", "if any(mine[seed]["),
+    failures_are_numbers=("if any(_status(side[seed]) for side", "if False and any(_status(side[seed]) for side"),
+    noise_of_common_seeds=("return NOISE if against(*samples) == WITHIN", "return NOISE if True"),
+    different_ends_well=("if counts[DIFFERENT]:", "if False:"),
+)
+MUTANTS += mutants(
+    "report/reference.py",
+    "tests/report/test_reference.py",
+    edited_sources_are_published=('if git and git["dirty"] and not edited:', "if False:"),
+    any_columns_are_a_reference=("if tuple(rows.fieldnames or ()) != COLUMNS:", "if False:"),
+)
+MUTANTS += mutants(
+    "report/publish.py",
+    "tests/report/test_reference.py",
+    failed_runs_are_published=('elif line["status"] == FAILED:', "elif False:"),
+    unfinished_suites_are_published=("    if problems:\n", "    if False:\n"),
+)
