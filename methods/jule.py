@@ -28,7 +28,8 @@ class Settings:
     partners: int  # K_c, best partners of a cluster that the merging criterion compares
     plain_below: int  # with at most so many clusters the largest affinity alone decides
     update: Literal["fast", "exact"]  # affinities of a merged cluster: added up, or computed from its rows
-    absorbed_above: int  # clusters per class; with more of them, those without any affinity first join the nearest
+    absorbed_above: int  # clusters per class; with more of them, those without affinity first join the nearest
+    alone: Literal["either", "both"]  # what is without affinity: in one of the two directions, or in both
     negatives: int  # of each pair, at most
     attraction: float  # gamma, weight of the positive's distance
     margin: float  # by which a negative must be farther than the positive
@@ -69,7 +70,9 @@ class JULE(Method):
     def linkage(self) -> Linkage:
         settings = self.settings
         limit = settings.absorbed_above * self.data.classes
-        return Linkage(settings.neighbours, settings.partners, settings.plain_below, settings.update, limit)
+        return Linkage(
+            settings.neighbours, settings.partners, settings.plain_below, settings.update, limit, settings.alone
+        )
 
     @torch.no_grad()
     def before_epoch(self, context: Context) -> None:

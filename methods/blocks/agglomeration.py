@@ -30,7 +30,8 @@ class Linkage:
     partners: int  # K_c, best partners of a cluster that the criterion compares
     plain_below: int  # with at most so many clusters the largest affinity alone decides
     update: Literal["fast", "exact"]  # affinities of a merged cluster: added, or computed from its rows
-    absorbed_above: int  # with more than so many clusters those without any affinity join the nearest first
+    absorbed_above: int  # with more than so many clusters those without affinity join the nearest first
+    alone: Literal["either", "both"]  # what is without affinity: in one of the two directions, or in both
 
 
 def nearest(x: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,15 +79,17 @@ def directed(w: csr_array, labels: np.ndarray) -> np.ndarray:
     return (members.T @ ((w.T @ members) * (w @ members))).toarray()
 
 
-def absorb(x: Tensor, w: csr_array, labels: np.ndarray, clusters: int) -> np.ndarray:
+def absorb(x: Tensor, w: csr_array, labels: np.ndarray, clusters: int, how: Linkage) -> np.ndarray:
     """Clusters without affinity to any other join the one with the nearest mean; labels [N] of rows x [N, d] -> [N].
 
-    Merging by affinity would never reach such a cluster, which no other row has neighbours in: a pair of outliers would
-    stay a cluster to the end. Left as they are where fewer than `clusters` would remain.
+    Merging by affinity would never reach such a cluster: a pair of outliers would stay one to the end. That holds for
+    `either` direction, since the other alone is divided by the square of the partner's size and falls to nothing while
+    that grows. Left as they are where fewer than `clusters` would remain.
     """
     affinities = directed(w, labels)
     np.fill_diagonal(affinities, 0)
-    alone = np.flatnonzero((affinities.sum(0) == 0) & (affinities.sum(1) == 0))
+    into, out = affinities.sum(0) == 0, affinities.sum(1) == 0
+    alone = np.flatnonzero(into | out if how.alone == "either" else into & out)
     members = torch.from_numpy(labels).to(x.device)
     means = x.new_zeros(len(affinities), x.shape[1]).index_add_(0, members, x)
     means /= torch.from_numpy(np.bincount(labels)).to(x).unsqueeze(1)
@@ -184,7 +187,7 @@ def shared_agglomeration(x: Tensor, labels: Tensor | None, clusters: int, how: L
         if how is not None:
             w = affinity(x, how.neighbours)
             if int(start.max()) + 1 > max(how.absorbed_above, 1):
-                start = absorb(x, w, start, clusters)
+                start = absorb(x, w, start, clusters, how)
             start = agglomerate(w, start, clusters, how)
         found.copy_(torch.from_numpy(start))
     return from_first(found.to(x.device))

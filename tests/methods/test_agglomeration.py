@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from methods.blocks.agglomeration import (
     Linkage,
@@ -82,8 +83,8 @@ def merged_by_loops(w, labels, clusters, how):
 @pytest.mark.parametrize(("plain_below", "partners"), [(0, 5), (0, 2), (8, 4), (100, 5)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_merging_equals_loops(update, plain_below, partners, seed):
-    x, how = points(seed=seed), Linkage(6, partners, plain_below, update, 99)
-    w, start = affinity(x, 6), np.arange(40) // 2
+    x, how = points(seed=seed), Linkage(6, partners, plain_below, update, 99, "both")
+    w, start = affinity(x, 6), np.sort(np.arange(40) ** 2 % 23)  # of one to several rows
     for clusters in (12, 4, 2):
         found = agglomerate(w, start, clusters, how)
         assert len(set(found.tolist())) == clusters
@@ -94,7 +95,7 @@ def test_the_ways_to_merge_differ():
     """Else the cases above would hold whatever the keys did."""
     ends = []
     for keys in ((5, 0, "fast"), (5, 0, "exact"), (5, 100, "fast"), (2, 0, "fast")):
-        how, starts = Linkage(6, *keys, 99), np.arange(40)
+        how, starts = Linkage(6, *keys, 99, "both"), np.arange(40)
         graphs = [affinity(points(seed=seed), 6) for seed in range(6)]
         ends.append([agglomerate(w, starts, clusters, how).tolist() for w in graphs for clusters in (9, 5)])
     for one, other in itertools.combinations(ends, 2):
@@ -119,7 +120,7 @@ def test_blocks_of_distances_change_nothing(monkeypatch):
 
 
 def test_order_of_rows_does_not_matter():
-    x, how = points(), Linkage(6, 5, 10, "exact", 0)
+    x, how = points(), Linkage(6, 5, 10, "exact", 0, "either")
     order = torch.randperm(40, generator=torch.Generator().manual_seed(3))
     one = shared_agglomeration(x, None, 5, how)
     other = shared_agglomeration(x[order], None, 5, how)
@@ -137,23 +138,45 @@ def test_outliers_without_affinity_join_the_nearest_cluster():
     x, start = outliers(), np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4])
     w = affinity(x, 4)
     assert directed(w, start)[4, :4].tolist() == directed(w, start)[:4, 4].tolist() == [0] * 4
-    joined = absorb(x, w, start, 2)
+    both = Linkage(4, 5, 100, "fast", 0, "both")
+    joined = absorb(x, w, start, 2, both)
     means = torch.stack([x[torch.from_numpy(start) == c].mean(0) for c in range(4)])
     to = int((means - x[12:].mean(0)).norm(dim=1).argmin())
     assert to in (2, 3)
     assert len(set(joined)) == 4
     assert (joined[12:] == joined[start == to][0]).all()
-    assert absorb(x, w, start, 5) is start  # four would be fewer than asked for
+    assert absorb(x, w, start, 5, both) is start  # four would be fewer than asked for
     shared = {}
     for limit in (4, 5):
-        how = Linkage(4, 5, 100, "fast", limit)
+        how = Linkage(4, 5, 100, "fast", limit, "both")
         shared[limit] = shared_agglomeration(x, torch.from_numpy(start), 2, how).tolist()
     assert shared[4] == [0] * 6 + [1] * 8
     assert shared[5] != shared[4]  # five clusters are no more than five: nothing is absorbed
 
 
+def test_outliers_with_affinity_in_one_direction_join_where_either_counts():
+    """Row 5 of cluster 2 points to a row that does not point back; row 4 of it is pointed at by another."""
+    w = np.zeros((6, 6))
+    w[0, 1] = w[1, 0] = w[2, 3] = w[3, 2] = w[4, 5] = w[5, 4] = w[1, 2] = w[2, 1] = 1
+    w[5, 0] = w[1, 4] = 1
+    x = torch.tensor([[0.0], [1.0], [4.0], [5.0], [7.0], [8.0]])
+    w, start = csr_array(w), np.array([0, 0, 1, 1, 2, 2])
+    a = directed(w, start)
+    assert a[0, 2] == a[1, 2] == 0  # no row of others has edges in both directions with it
+    assert a[2, 0] == 0
+    w = w.tolil()
+    w[4, 0] = 1  # row 4 points and is pointed at: one direction
+    w = csr_array(w)
+    a = directed(w, start)
+    assert a[0, 2] == a[1, 2] == 0 < a[2, 0]
+    kept = absorb(x, w, start, 2, Linkage(2, 5, 100, "fast", 0, "both"))
+    assert kept.tolist() == [0, 0, 1, 1, 2, 2]
+    joined = absorb(x, w, start, 2, Linkage(2, 5, 100, "fast", 0, "either"))
+    assert joined.tolist() == [0, 0, 1, 1, 1, 1]  # the nearest mean
+
+
 def test_odd_inputs():
-    how = Linkage(20, 5, 100, "fast", 0)
+    how = Linkage(20, 5, 100, "fast", 0, "either")
     same = shared_agglomeration(torch.ones(6, 3), None, 3, how)  # one chain, or few: never NaN, never an error
     assert len(same.unique()) <= 3
     assert np.isfinite(affinity(torch.ones(6, 3), 20).data).all()
@@ -162,4 +185,6 @@ def test_odd_inputs():
     kept = agglomerate(affinity(FOUR, 2), np.array([0, 0, 1, 1]), 3, how)  # fewer than asked: as they are
     assert kept.tolist() == [0, 0, 1, 1]
     apart = torch.tensor([[0.0, 0], [0.1, 0], [9, 0], [9.1, 0], [0, 50], [0, 50.1]])
-    assert len(shared_agglomeration(apart, None, 2, Linkage(1, 5, 100, "fast", 99)).unique()) == 2  # affinities of 0
+    assert (
+        len(shared_agglomeration(apart, None, 2, Linkage(1, 5, 100, "fast", 99, "both")).unique()) == 2
+    )  # affinities of 0

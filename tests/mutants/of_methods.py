@@ -35,11 +35,12 @@ METHODS = [
     ),
     *of(
         "jule",
+        "tests/training/test_distributed.py",
         jule_merges_too_few=("self.count() * (1 - self.settings.merged)", "self.count() * self.settings.merged * 1.2"),
         jule_never_ends=("if last or self.count() <= self.data.classes:", "if last:"),
         jule_keeps_its_labels=(
             "shared_agglomeration(z, None, self.data.classes",
-            "shared_agglomeration(z, self.clusters, 1",
+            "shared_agglomeration(z, self.clusters, 9",
         ),
         jule_positives_of_others=("same[anchors], 2.0", "~same[anchors], 2.0"),
         jule_gamma_on_the_negatives=("(gamma * near - squared[anchors", "(near - gamma * squared[anchors"),
@@ -56,7 +57,8 @@ METHODS = [
         agglomeration_row_forgotten=("self.directed[one] += self.directed[other]", "pass"),
         agglomeration_stale_scores=("self._score(np.flatnonzero(near & alive))", "self._score(np.array([one]))"),
         agglomeration_plain_always=("if self.plain or count < 2:", "if True:"),
-        agglomeration_absorbs_all=("& (affinities.sum(1) == 0)", "| (affinities.sum(1) >= 0)"),
+        agglomeration_absorbs_all=("else into & out", "else into | True"),
+        agglomeration_both_is_either=("else into & out", "else into | out"),
         agglomeration_neighbour_is_itself=("d[torch.arange(len(part)), part] = torch.inf", "pass"),
     ),
     *of(
