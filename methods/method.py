@@ -95,6 +95,7 @@ class Method(nn.Module):
       drop_last: leave out the incomplete last batch (contrastive losses depend on the size of the batch).
       inherits: parts (attributes) that take their weights from the model of the recipe's `base`.
       may_be_empty: a batch may hold nothing to learn from (no confident image); `empty` then says whether the last did.
+      max_rows: with more training rows its memory would not do; such data are refused before any job.
 
     **Order of calls.** Once: constructor, weights of the base or of a file, `inherited`. Then in every epoch:
       `before_epoch(context)`, on the whole training set (an E-step, a target distribution);
@@ -139,6 +140,7 @@ class Method(nn.Module):
     drop_last: ClassVar[bool] = True
     inherits: ClassVar[tuple[str, ...]] = ("backbone",)
     may_be_empty: ClassVar[bool] = False
+    max_rows: ClassVar[int | None] = None
     finished: bool = False  # a method that knows when it has converged makes this a property
 
     def __init__(self, backbone: nn.Module, data: DataFacts, settings: Any = None):

@@ -91,6 +91,12 @@ def check_run(run: Run, recipe: Mapping[str, Any], assigners: Iterable[str], pro
             f"recipe {run.recipe!r} {here}: N={train} < batch {recipe['batch_size']}: not one full batch; lower "
             "batch_size for this data set"
         )
+    limit = recipes.signature(recipe["method"]).literals.get("max_rows")
+    if limit and train > limit:
+        raise ConfigError(
+            f"recipe {run.recipe!r} {here}: N={train} training rows; the memory of method {recipe['method']!r} grows "
+            f"with their square: at most {limit}; leave it out here (`datasets` of a table's row)"
+        )
     for key, among in (("count", train), ("watched", score)):
         if (wanted := recipe.get("neighbours", {}).get(key, 0)) >= among:
             raise ConfigError(

@@ -63,9 +63,10 @@ def _with_constant_rate(groups: list[dict[str, Any]], names: Sequence[str], modu
 def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int], float]:
     """The factor on lr as a function of the global step (from 0): `settings` is a recipe's `schedule`.
 
-    A linear warm-up, then: constant; step: times `gamma` at each of the `milestones` (epochs); cosine: constant for
-    `hold_epochs`, then half a cosine down to `final_factor`, as long as what is left or, with `cosine_over: all`, as
-    all epochs, so that it ends above. With `per: epoch` the factor changes only at epoch borders. A pure function: a
+    A linear warm-up, then: constant; step: times `gamma` at each of the `milestones` (epochs); inverse: after t steps
+    of the whole training (1 + decay t)^-power; cosine: constant for `hold_epochs`, then half a cosine down to
+    `final_factor`, as long as what is left or, with `cosine_over: all`, as all epochs, so that it ends above. With
+    `per: epoch` the factor of cosine and step changes only at epoch borders. A pure function: a
     resumed run needs no scheduler state.
     """
     epochs, name = settings["epochs"], settings["name"]
@@ -79,6 +80,8 @@ def schedule(settings: Mapping[str, Any], steps_per_epoch: int) -> Callable[[int
             return (position + (1 / steps_per_epoch if per_step else 1)) / (warmup + (0 if per_step else 1))
         if name == "constant":
             return 1.0
+        if name == "inverse":
+            return (1 + settings["decay"] * step) ** -settings["power"]
         if name == "step":
             return settings["gamma"] ** sum(position >= milestone for milestone in settings["milestones"])
         span = epochs if settings.get("cosine_over") == "all" else epochs - warmup - hold

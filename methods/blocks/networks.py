@@ -39,27 +39,44 @@ class Pixels(nn.Module):
 class ConvNet(nn.Module):
     """Small network for 8 to 28 px: 3x3 convolution, batch norm, ReLU per entry of `widths`, then global average.
 
-    `pool_after` numbers the layers (from 0) that are followed by 2x2 max-pooling; d = widths[-1].
+    `pool_after` numbers the layers (from 0) that are followed by 2x2 max-pooling; d = widths[-1]. `kernel` is the side
+    of the convolutions, `padding` what they add on each side (default: as much as keeps the size). With `flatten` the
+    last map is taken whole: d = widths[-1] x its pixels.
     """
 
-    def __init__(self, shape: tuple[int, int, int], widths: Sequence[int], pool_after: Sequence[int]):
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        widths: Sequence[int],
+        pool_after: Sequence[int],
+        kernel: int = 3,
+        padding: int | None = None,
+        flatten: bool = False,
+    ):
         super().__init__()
+        padding = kernel // 2 if padding is None else padding
+        sides = list(shape[:2])
         layers: list[nn.Module] = []
         channels = shape[2]
         for number, width in enumerate(widths):
             layers += [
-                nn.Conv2d(channels, width, 3, padding=1, bias=False),
+                nn.Conv2d(channels, width, kernel, padding=padding, bias=False),
                 nn.BatchNorm2d(width),
                 nn.ReLU(inplace=True),
             ]
+            sides = [side + 2 * padding - kernel + 1 for side in sides]
             if number in pool_after:
                 layers.append(nn.MaxPool2d(2))
+                sides = [side // 2 for side in sides]
             channels = width
-        self.layers = nn.Sequential(*layers)
-        self.width = channels
+        if min(sides) < 1:
+            raise ValueError(f"network: {len(widths)} convolutions of {kernel} px leave nothing of a map of {shape}")
+        self.layers, self.flatten = nn.Sequential(*layers), flatten
+        self.width = channels * sides[0] * sides[1] if flatten else channels
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x).mean((2, 3))
+        maps = self.layers(x)
+        return maps.flatten(1) if self.flatten else maps.mean((2, 3))
 
 
 class MLP(nn.Module):

@@ -11,6 +11,7 @@ from pipeline.record import StageError
 from training.weights import load_weights
 
 RESNET = {"backbone": "resnet18", "stem": "cifar"}
+WHOLE = {"kernel": 3, "padding": 0, "flatten": True}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,9 @@ RESNET = {"backbone": "resnet18", "stem": "cifar"}
         ({"backbone": "none"}, (8, 8, 1), 64),
         ({"backbone": "convnet", "widths": [8, 16], "pool_after": [0]}, (28, 28, 1), 16),
         ({"backbone": "convnet", "widths": [8, 16], "pool_after": [0]}, (9, 7, 3), 16),
+        ({"backbone": "convnet", "widths": [8], "pool_after": [0]} | WHOLE | {"kernel": 5}, (16, 16, 1), 6 * 6 * 8),
+        ({"backbone": "convnet", "widths": [8, 4], "pool_after": [0]} | WHOLE | {"kernel": 5}, (28, 28, 1), 8 * 8 * 4),
+        ({"backbone": "convnet", "widths": [8, 4], "pool_after": [1]} | WHOLE | {"padding": 1}, (9, 7, 1), 4 * 3 * 4),
         ({"backbone": "mlp", "widths": [500, 500, 2000, 10]}, (28, 28, 1), 10),
         ({"backbone": "mlp", "widths": [500, 500, 500, 2000, 10]}, (16, 16, 1), 10),
         (RESNET, (32, 32, 3), 512),
@@ -34,6 +38,11 @@ def test_backbones_give_their_width(network, shape, width):
         net = backbone(network, shape)
         assert net(torch.randn(2, shape[2], shape[0], shape[1])).shape == (2, width)
     assert net.width == width
+
+
+def test_a_map_too_small_for_its_convolutions_is_refused():
+    with pytest.raises(ValueError, match="2 convolutions of 5 px leave nothing"):
+        backbone({"backbone": "convnet", "widths": [8, 8], "pool_after": [0], **WHOLE, "kernel": 5}, (8, 8, 1))
 
 
 def sides(net, side):

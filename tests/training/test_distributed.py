@@ -25,6 +25,12 @@ def data(seed=0):
     return [torch.randn(ROWS, 5, dtype=torch.float64, generator=generator) for _ in range(2)]
 
 
+def rows_in_pairs():
+    """Four pairs, which are clusters by nearest neighbours."""
+    x = data()[0]
+    return 5 * x[torch.arange(ROWS) % 4] + 0.1 * x
+
+
 def simclr_loss(layer, views):
     return nt_xent(layer(views[0]), layer(views[1]), 0.5)
 
@@ -33,6 +39,7 @@ SMALL = {"embedding": 4, "hidden": 6}
 KEYS = {"embedding": 4, "queue": 12, "shuffle": False}
 LABELS = {"threshold": 0.35, "ema": 0.9}
 DCRL = {"start_epoch": 0, "ramp_epochs": 2, "neighbours": 1, "init_rows": ROWS}
+JULE = {"embedding": 4, "period": 1, "merged": 0.1, "neighbours": 2, "margin": 2.0}
 # What it shows -> (recipe, its settings, epoch of the step). Every method that trains stands here.
 CASES = {
     "simclr": ("simclr", {"embedding": 4}, 0),
@@ -47,6 +54,8 @@ CASES = {
     "swav": ("swav", {"embedding": 4, "prototypes": 3, "queue": 8, "queue_epoch": 0, "frozen_epochs": 0}, 0),
     "swav, frozen prototypes": ("swav", {"embedding": 4, "prototypes": 3, "frozen_epochs": 1}, 0),
     "deepcluster_v2": ("deepcluster_v2", {"embedding": 4, "clusters": 3, "heads": 2}, 0),
+    "jule": ("jule", JULE, 0),
+    "jule, released gradient": ("jule-released", JULE, 0),
     "scan": ("scan", {"heads": 2}, 0),
     "selflabel": ("selflabel", {**LABELS, "heads": 2}, 0),
     "selflabel, not balanced": ("selflabel", {**LABELS, "heads": 2, "balance": False}, 0),
@@ -110,7 +119,7 @@ def step_of(case, share, wrap=lambda module: module):
     """(terms, gradients, state) of one step of training, in the loop's order of calls, on the rows `share`."""
     name, settings, epoch = CASES[case]
     method = without_batch_norm(name, settings)
-    everything = data()[0].float().view(ROWS, 1, 1, 5)
+    everything = (rows_in_pairs() if name.startswith("jule") else data()[0]).float().view(ROWS, 1, 1, 5)
     context = Context(epoch, 4, ROWS, lambda rows: everything[rows], lambda *path: 7, step=epoch, steps=4)
     context.batch_size = ROWS
     if epoch:  # centres and targets of the first epoch are what the others start from

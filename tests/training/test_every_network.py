@@ -70,7 +70,8 @@ def cases():
 def tiny(recipe):
     """The recipe at tiny scale, its kind of network kept."""
     recipe = copy.deepcopy(recipe)
-    recipe["network"] |= NARROW.get(recipe["network"]["backbone"], {})
+    for key, widths in NARROW.get(recipe["network"]["backbone"], {}).items():
+        recipe["network"][key] = widths[-len(recipe["network"][key]) :]
     recipe["network"].pop("weights", None)  # of a file that is not here; the backbone stays random
     recipe["schedule"] |= {"epochs": 1, "hold_epochs": 0, "warmup_epochs": 0}
     recipe["batch_size"] = BATCH

@@ -41,6 +41,11 @@ def test_constant_stays():
     assert {factor(step) for step in range(12)} == {1.0}
 
 
+def test_inverse_schedule_falls_with_the_steps_of_the_whole_training():
+    factor = schedule({"name": "inverse", "epochs": 9, "decay": 0.5, "power": 0.75}, steps_per_epoch=4)
+    assert [factor(step) for step in (0, 1, 6)] == pytest.approx([1, 1.5**-0.75, 4**-0.75])
+
+
 def test_step_schedule_falls_at_its_milestones():
     settings = {"name": "step", "epochs": 100, "milestones": [60, 80], "gamma": 0.1, "per": "epoch"}
     factor = schedule(settings, steps_per_epoch=3)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from tests.methods.reference.harness import CLASSES, centred, follow_along
+from tests.methods.reference.harness import CLASSES, SEED, centred, follow_along
 from tests.methods.reference.weights import Weights, balanced, cross_entropy, enqueue, unit
+from training.seeds import derive
 
 K, D, TAU, T, EPSILON = CLASSES, 5, 0.3, 0.2, 0.05
 
@@ -210,3 +211,48 @@ def test_cdc_selflabel(ema):
             w.drift("average", ema, "backbone", "head", buffers=True)
     assert any(0 < row["confident"] < 1 for row in run.outcome.history)
     run.check(w, 1e-5)
+
+
+# ---- JULE
+
+
+def test_jule():
+    """The loss on triplets drawn anew by the same numbers; clusters by pixels first, by the embedding in the end."""
+    settings = {"embedding": D, "period": 1, "merged": 0.3, "neighbours": 3, "partners": 3, "plain_below": 0}
+    settings |= {"absorbed_above": 9}
+    network = {"padding": 1, "flatten": False}
+    run = follow_along("jule", double=False, settings=settings | {"negatives": 2, "margin": 2.0}, network=network)
+    w = Weights(run, "backbone", "head")
+    for epoch, steps in run.epochs():
+        labels = run.marks[epoch]["clusters"]
+        if epoch == 0:
+            together(labels, unit(run.images.flatten(1)), None)
+        else:
+            together(labels, None, run.marks[0]["clusters"])
+        for number, step in enumerate(steps):
+            torch.manual_seed(derive(SEED, "step", epoch, number))
+            z, own = unit(w.embed(step.views[0])), labels[step.index]
+            pairs = [(a, p) for a in range(len(own)) for p in range(a + 1, len(own)) if own[a] == own[p]]
+            drawn = torch.rand(len(pairs), len(own))
+            losses = []
+            for (a, p), numbers in zip(pairs, drawn, strict=True):
+                others = sorted((float(numbers[n]), n) for n in range(len(own)) if own[n] != own[a])
+                for _, n in others[: min(2, len(set(own.tolist())) - 1)]:
+                    losses.append(((z[a] - z[p]).square().sum() - (z[a] - z[n]).square().sum() + 2).relu())
+            w.step(step, {"triplet": torch.stack(losses).mean()})
+    w["clusters"] = run.method.clusters
+    together(w["clusters"], None, run.marks[-1]["clusters"])
+    w["bank"] = unit(w.embed(run.images, training=False)).detach()
+    w["ended"], w["found"] = torch.tensor(True), run.method.found
+    run.check(w, 1e-4)
+
+
+def together(labels, x, before):
+    """Clusters by pixels hold each row with its nearest other; later ones are unions of those before."""
+    if before is None:
+        d = (x.unsqueeze(1) - x).square().sum(2).fill_diagonal_(torch.inf)
+        assert torch.equal(labels, labels[d.argmin(1)])
+        return
+    assert len(labels.unique()) < len(before.unique())
+    for cluster in before.unique():
+        assert len(labels[before == cluster].unique()) == 1
