@@ -238,7 +238,7 @@ def test_records_hold_what_really_ran(smoke):
     assert stored["result"]["status"] == "ok"
     index = json.loads((folder / "metrics.json").read_text())["evaluations"]
     assert index["clustering/kmeans_components"] == records["score/kmeans_components"]["fingerprint"]
-    assert set(index) == {"clustering/argmax", "clustering/kmeans_components"}
+    assert set(index) == {f"clustering/{name}" for name in ("argmax", "kmeans_components", "sinkhorn", "sinkhorn_p")}
 
 
 def test_bad_configuration_is_one_clear_error_before_any_job(smoke):
