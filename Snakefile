@@ -69,7 +69,8 @@ rule all:
 
 
 # In the order of the work, in which it is also shown.
-for stage in "plan prepare train embed mine assign evaluate tabulate collect claims selection plot report track".split():
+ORDER = "plan prepare train embed mine assign evaluate tabulate collect claims selection plot report track"
+for stage in ORDER.split():
 
     include: f"rules/{stage}.smk"
 

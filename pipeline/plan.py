@@ -109,20 +109,14 @@ class Plan:
     def check_targets(self, words: Iterable[str]) -> None:
         """Raise ConfigError for a table or figure of other data sets or protocols, and for one that cannot be drawn."""
         words = list(words)
-        if f"{self.place}/claims.csv" in words and not self.claims.asked:
-            raise ConfigError(
-                f"{self.place}/claims.csv: no claims asked for; add --config claims=[{','.join(claims.names())}]"
-            )
-        if f"{self.place}/selection.csv" in words and not self.config["selection"]:
-            raise ConfigError(f"{self.place}/selection.csv: not asked for; add --config selection=true")
+        asked = {"claims": bool(self.claims.asked), "selection": self.config["selection"]}
+        needed = {"claims": f"claims=[{','.join(claims.names())}]", "selection": "selection=true"}
+        for name in (name for name in asked if f"{self.place}/{name}.csv" in words and not asked[name]):
+            raise ConfigError(f"{self.place}/{name}.csv: no {name} asked for; add --config {needed[name]}")
         figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
         names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
-        outputs = [
-            (self.place, "results"),
-            (self.place, "claims"),
-            (self.place, "selection"),
-            *((self.place, f"figures/{name}") for name in sorted(names)),
-        ]
+        own = ("results", "claims", "selection", *(f"figures/{name}" for name in sorted(names)))
+        outputs = [(self.place, name) for name in own]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
             outputs.append((path.removesuffix(f"/{below}"), below))

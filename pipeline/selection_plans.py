@@ -34,8 +34,8 @@ def selection_runs(runs: Runs, tables: Mapping[str, Table]) -> list[Run]:
     found = list(dict.fromkeys(run for table, row in _methods(tables) for run in runs.of_row(table, row)))
     if not found:
         raise ConfigError(
-            f"selection: no row of {', '.join(tables)} is a recipe with an assigner that is no control; add a table that "
-            "has one, --config tables=[...]"
+            f"selection: no row of {', '.join(tables)} is a recipe with an assigner that is no control; add a table "
+            "that has one, --config tables=[...]"
         )
     return found
 

@@ -33,8 +33,8 @@ SHOWN = ["method", "chosen by", "n", "rank correlation with ACC", "verdict", "AC
          "best ACC", "gain over the mean", "notes"]  # fmt: skip
 LEGEND = (
     "Rank correlation of the criterion with ACC over seeds, turned so that above 0 it names good runs, and the ACC of\n"
-    "the run that it names; 95 % intervals. helps, misleads: the interval lies above or below 0; with fewer\n"
-    f"than {FEWEST} seeds nothing is decided. Labels judge the criteria and choose no run; a chosen run is never the method's mean."
+    "the run that it names; 95 % intervals. helps, misleads: the interval lies above or below 0; with fewer than\n"
+    f"{FEWEST} seeds nothing is decided. Labels judge the criteria and choose no run; a chosen run is no method's mean."
 )
 
 
