@@ -84,10 +84,12 @@ def test_masks_are_judged_by_their_pixels():
     whole, half = pixels([0, 0, 20, 20]), pixels([0, 0, 20, 11])
     flag, box = np.array([False]), np.array([square(0)], float)
     truths = [Truth(box, np.array([0]), flag, np.array([400.0]), [whole])]
-    assert coco_scores(truths, [Found(box, np.array([0]), np.array([0.9]), [whole])], 1, "segm")["AP"] == 1
+    assert coco_scores(truths, [Found(box, np.array([0]), np.array([0.9]), [whole])], 1, "segm")["AP"] == pytest.approx(
+        1
+    )
     scores = coco_scores(truths, [Found(box, np.array([0]), np.array([0.9]), [half])], 1, "segm")
     assert scores == pytest.approx({"AP": 0.2, "AP50": 1, "AP75": 0})  # .55 is more than .5 and, as COCO has it, .55
-    assert coco_scores(truths, [Found(box, np.array([0]), np.array([0.9]), [half])], 1)["AP"] == 1
+    assert coco_scores(truths, [Found(box, np.array([0]), np.array([0.9]), [half])], 1)["AP"] == pytest.approx(1)
 
 
 def test_areas_do_not_change_what_is_shown():
