@@ -16,14 +16,18 @@ MUTANTS += mutants(
     "preparation/coco.py",
     OBJECTS,
     crowds_are_plain=('bool(one.get("iscrowd", 0))', "False"),
-    categories_in_the_file_s_order=('in sorted(stored["categories"], key=lambda one: one["id"])', 'in stored["categories"]'),
+    categories_in_the_file_s_order=(
+        'in sorted(stored["categories"], key=lambda one: one["id"])', 'in stored["categories"]'
+    ),
     images_of_another_size_pass=("(found := image_size(picture)) != size", "(found := image_size(picture)) is None"),
 )  # fmt: skip
 MUTANTS += mutants(
     "preparation/objects.py",
     OBJECTS,
     boxes_may_leave_the_image=("(empty, \"ends before it begins\"), ", ""),
-    objects_that_changed_pass=("read_arrays(Path(data.folder, OBJECTS), record)", "read_arrays(Path(data.folder, OBJECTS), None)"),
+    objects_that_changed_pass=(
+        "read_arrays(Path(data.folder, OBJECTS), record)", "read_arrays(Path(data.folder, OBJECTS), None)"
+    ),
 )  # fmt: skip
 MUTANTS += mutants(
     "preparation/prepared.py",
