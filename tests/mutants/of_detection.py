@@ -24,7 +24,7 @@ MUTANTS += mutants(
 MUTANTS += mutants(
     "preparation/objects.py",
     OBJECTS,
-    boxes_may_leave_the_image=("(empty, \"ends before it begins\"), ", ""),
+    boxes_may_leave_the_image=("+ OUTSIDE).any(1)", "+ 9999).any(1)"),
     objects_that_changed_pass=(
         "read_arrays(Path(data.folder, OBJECTS), record)", "read_arrays(Path(data.folder, OBJECTS), None)"
     ),
