@@ -133,6 +133,11 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
                 f"{here}: vectors of shape {spec['shape']}, but {backbone} sees images; set `family: vectors` in "
                 f"config/datasets/{run.dataset}.yaml, or the backbone mlp in the recipe"
             )
+        if "sobel" in recipe["network"]:
+            raise ConfigError(
+                f"{here}: vectors of shape {spec['shape']}, but network.sobel is for images; set `network: {{sobel: "
+                "null}` in the recipe for its family"
+            )
         if recipe["augmentation"]:
             raise ConfigError(
                 f"{here}: vectors of shape {spec['shape']}, but augmentation {next(iter(recipe['augmentation']))!r} is "
