@@ -24,6 +24,7 @@ COMMANDS = {
     "show": ("pipeline.show", "what a recipe is made of, and where each value stands"),
     "publish": ("report.publish", "write the results of a finished suite into reference/"),
     "verify": ("report.verify", "compare a finished suite with the published results, cell by cell"),
+    "papers": ("report.papers", "how finished suites stand to the papers: verdicts of tables and claims"),
     "predict": ("pipeline.predict", "clusters and features of new images or vectors, by a finished run"),
 }
 

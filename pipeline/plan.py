@@ -61,8 +61,7 @@ class Plan:
         # Seeds have no part in what is refused.
         for run in {(run.dataset, run.protocol, run.recipe): run for run in self.runs.all()}.values():
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
-        if config["selection"]:
-            self.selection_metrics()
+        self.chosen_from = selection_runs(self.runs, self.tables) if config["selection"] else []
         self.figures = Figures(self.runs)
         for name in config["figures"]:
             self.figures.entry(name)
@@ -73,8 +72,8 @@ class Plan:
 
     def prepare_sources(self, dataset: str) -> list[str]:
         """Options of the job `prepare`: the hash that its files must have, and the hashes that are known already."""
-        found = self.sources.of_dataset(dataset)
-        return [f"--sources={found}", f"--sources-cache={self.sources.files.cache}"] if found else []
+        found, cache = self.sources.of_dataset(dataset), self.sources.files.cache
+        return [f"--sources={found}", f"--sources-cache={cache}"] if found else []
 
     def base_files(self, run: Run) -> list[str]:
         """Model and record of the base run, or nothing."""
@@ -114,8 +113,8 @@ class Plan:
         for name in (name for name in asked if f"{self.place}/{name}.csv" in words and not asked[name]):
             raise ConfigError(f"{self.place}/{name}.csv: no {name} asked for; add --config {needed[name]}")
         figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
-        names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
-        own = ("results", "claims", "selection", *(f"figures/{name}" for name in sorted(names)))
+        names = sorted({*catalogue.names("figure"), *(figure.stem for figure in figures)})
+        own = ("results", *needed, *(f"figures/{name}" for name in names))
         outputs = [(self.place, name) for name in own]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
@@ -127,15 +126,11 @@ class Plan:
 
     def table_metrics(self, name: str) -> list[str]:
         """metrics.json of every run behind a table."""
-        return [f"{self.results}/{run.path}/metrics.json" for run in table_runs(self.stages, self.tables[name])]
+        return self.metrics_of(table_runs(self.stages, self.tables[name]))
 
-    def claim_metrics(self) -> list[str]:
-        """metrics.json of every run behind a claim of the suite."""
-        return [f"{self.results}/{run.path}/metrics.json" for run in self.claims.runs()]
-
-    def selection_metrics(self) -> list[str]:
-        """metrics.json of every run among which selection.csv picks."""
-        return [f"{self.results}/{run.path}/metrics.json" for run in selection_runs(self.runs, self.tables)]
+    def metrics_of(self, runs: Iterable[Run]) -> list[str]:
+        """metrics.json of each of these runs."""
+        return [f"{self.results}/{run.path}/metrics.json" for run in runs]
 
     def metrics(self) -> list[str]:
         """metrics.json of every run behind a table of the suite."""
@@ -218,6 +213,10 @@ class Plan:
         """The plan of results.csv (pipeline/tables.py)."""
         return results_plan(self.stages, self.results, self.tables)
 
+    def claims_plan(self) -> dict[str, Any]:
+        """The plan of claims.csv (pipeline/claim_plans.py)."""
+        return claims_plan(self.stages, self.results, self.claims, f"{self.place}/claims.csv")
+
     def suite_plan(self) -> dict[str, Any]:
         """All that the tracking stage needs to know."""
         shown = self.runs.shown()
@@ -238,7 +237,7 @@ class Plan:
         if self.config["selection"]:
             plans["selection"] = selection_plan(self.stages, self.results, self.tables, f"{self.place}/selection.csv")
         if self.claims.asked:
-            plans["claims"] = claims_plan(self.stages, self.results, self.claims, f"{self.place}/claims.csv")
+            plans["claims"] = self.claims_plan()
         # On one line: with an indent Python writes JSON many times as slowly.
         texts = {name: json.dumps(plan, ensure_ascii=False) + "\n" for name, plan in plans.items()}
         return {plan_name(name, text): text for name, text in texts.items()}

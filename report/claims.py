@@ -222,17 +222,17 @@ def to_csv(ledger: Ledger) -> str:
 def to_markdown(plan: Mapping[str, Any], ledger: Ledger) -> str:
     """The score of each paper, its own data sets apart from stand-ins, then its claims."""
     head = ["paper", "judged on", *VERDICTS]
-    text = ["# Claims", "", *_rule(head)]
+    text = ["# Claims", "", *header(head)]
     for paper, title in plan["papers"].items():
         for name, stands in (("its own data", False), ("stand-ins", True)):
             lines = [line for line in _of(ledger, paper) if bool(line["stand_in"]) is stands]
             counts = Counter(line["verdict"] for line in lines)
             if lines:
-                text.append(_row([title, name, *(str(counts[verdict]) for verdict in VERDICTS)]))
+                text.append(markdown_row([title, name, *(str(counts[verdict]) for verdict in VERDICTS)]))
     text += ["", LEGEND]
     for paper, title in plan["papers"].items():
-        text += ["", f"## {title}", "", *_rule(SHOWN)]
-        text += [_row(_cells(line)) for line in _of(ledger, paper)]
+        text += ["", f"## {title}", "", *header(SHOWN)]
+        text += [markdown_row(cells(line)) for line in _of(ledger, paper)]
     return "\n".join(text) + "\n"
 
 
@@ -240,8 +240,11 @@ def _of(ledger: Ledger, paper: str) -> list[dict[str, str]]:
     return [line for line in ledger.lines if line["claim"].partition(".")[0] == paper]
 
 
-def _cells(line: Mapping[str, str]) -> list[str]:
-    data = f"{line['dataset']}, {line['protocol']}" + (f" (stand-in: {line['stand_in']})" if line["stand_in"] else "")
+def cells(line: Mapping[str, str]) -> list[str]:
+    """A line of the ledger as it is shown: columns SHOWN. One of a claim that nothing was asked of lacks keys."""
+    line = dict.fromkeys(COLUMNS, "") | dict(line)
+    data = ", ".join(filter(None, (line["dataset"], line["protocol"])))
+    data += f" (stand-in: {line['stand_in']})" if line["stand_in"] else ""
     found = ""
     if line["effect"]:
         interval = f" [{line['low']}, {line['high']}]" if line["low"] else ""
@@ -252,12 +255,14 @@ def _cells(line: Mapping[str, str]) -> list[str]:
     return [line["says"], line["place"], data, found, line["n"], line["verdict"], own, notes]
 
 
-def _rule(head: list[str]) -> list[str]:
-    return [_row(head), _row(["---"] * len(head))]
+def header(head: list[str]) -> list[str]:
+    """The first two lines of a Markdown table."""
+    return [markdown_row(head), markdown_row(["---"] * len(head))]
 
 
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def markdown_row(parts: Iterable[str]) -> str:
+    """A line of a Markdown table; what a note says may hold a bar."""
+    return "| " + " | ".join(part.replace("|", "\\|") for part in parts) + " |"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ if plan.claims.asked:
     rule claims:
         input:
             plan=plan.plan_path("claims"),
-            metrics=plan.claim_metrics(),
+            metrics=plan.metrics_of(plan.claims.runs()),
         output:
             csv=report(
                 f"{plan.place}/claims.csv",

@@ -4,7 +4,7 @@ if config["selection"]:
     rule selection:
         input:
             plan=plan.plan_path("selection"),
-            metrics=plan.selection_metrics(),
+            metrics=plan.metrics_of(plan.chosen_from),
         output:
             csv=report(
                 f"{plan.place}/selection.csv",

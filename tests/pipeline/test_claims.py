@@ -50,7 +50,7 @@ def test_a_claim_plans_exactly_the_runs_it_needs(claims):
     one = [Run("digits_200", "full", recipe, seed) for recipe in ("mixem", "simclr") for seed in (0, 1)]
     plan = Plan(config(claims=["mine.one"], tables=["uniclr_symmetry"]))
     assert plan.claims.runs() == one
-    assert plan.claim_metrics() == [f"results/{run.path}/metrics.json" for run in one]
+    assert plan.metrics_of(plan.claims.runs()) == [f"results/{run.path}/metrics.json" for run in one]
     assert set(one) < set(plan.runs.all())  # with their bases, and those of the table
     assert plan.runs.assigners(one[0]) == ("argmax",)
     assert plan.runs.probes(one[2]) == ()

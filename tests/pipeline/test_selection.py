@@ -33,7 +33,7 @@ def test_the_suite_has_every_clustering_method_with_ten_seeds():
     assert all([run["seed"] for run in row["runs"]] == list(range(10)) for row in found["rows"])
     assert all(set(run["expected"]) >= {"train", "embed"} for row in found["rows"] for run in row["runs"])
     of_runs = {f"{run['folder']}/metrics.json" for row in found["rows"] for run in row["runs"]}
-    assert set(plan.selection_metrics()) == of_runs
+    assert set(plan.metrics_of(plan.chosen_from)) == of_runs
     assert len(of_runs) == 10 * len(METHODS)
     assert found["scale"] == 100
     assert found["datasets"] == {"digits": "digits"}

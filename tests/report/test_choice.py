@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from report.choice import FEWEST, HELPS, MISLEADS, choice, spearman
+from report.choice import HELPS, MISLEADS, choice, spearman
 from report.effects import UNDECIDED
 
 ACC = dict(enumerate([71.0, 93.0, 80.5, 88.0, 64.0, 97.0, 75.0, 90.0, 84.0, 79.0]))
@@ -81,9 +81,15 @@ def test_the_whole_interval_decides(criterion, verdict):
     assert choice(criterion, ACC).verdict == verdict
 
 
+def test_a_correlation_above_nought_alone_does_not_help():
+    made = choice(by([7, 0, 4, 2, 8, 9, 6, 1, 3, 5]), ACC)
+    assert made.spearman.value > 0 > made.spearman.low
+    assert made.verdict == UNDECIDED
+
+
 def test_too_few_seeds_decide_nothing_however_clear():
-    held = {seed: ACC[seed] for seed in range(FEWEST - 1)}
-    assert choice({seed: ACC[seed] for seed in range(FEWEST)}, ACC).verdict == HELPS
+    held = {seed: ACC[seed] for seed in range(9)}
+    assert choice({seed: ACC[seed] for seed in range(10)}, ACC).verdict == HELPS
     made = choice(held, held)
     assert made.verdict == UNDECIDED
     assert made.spearman.low > 0.9

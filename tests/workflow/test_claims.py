@@ -2,6 +2,10 @@
 
 import csv
 import re
+from collections import Counter
+
+from report.gathered import gather
+from report.papers import overview
 
 
 def test_claims_are_judged_on_the_runs_of_a_finished_suite(smoke):
@@ -21,3 +25,16 @@ def test_claims_are_judged_on_the_runs_of_a_finished_suite(smoke):
     assert "stand-ins" in path.with_suffix(".md").read_text()
     for ending in (".csv", ".md"):
         path.with_suffix(ending).unlink()
+
+
+def test_a_finished_suite_is_gathered_with_the_claims_of_all_papers(smoke, monkeypatch):
+    monkeypatch.chdir(smoke.root)
+    found = gather([smoke.root / "results/smoke"])
+    tables = {table.table: (table.paper, table.suite) for table in found.tables}
+    assert tables == {"table2": ("mixem", "smoke")}
+    judged = [line for line in found.lines if line["verdict"] != "not run"]
+    assert {line["claim"].partition(".")[0] for line in judged} >= {"mixem", "cdc"}
+    assert {(line["n"], line["stand_in"], line["suite"]) for line in judged} == {("1", "data set", "smoke")}
+    assert len({line["claim"] for line in found.lines}) == 122
+    assert Counter(line["claim"] for line in found.lines if line["verdict"] == "not run").most_common(1)[0][1] == 1
+    assert "| MIX'EM | " in overview(found, "x")
