@@ -52,3 +52,18 @@ MUTANTS += mutants(
     "tests/pipeline/test_selection.py",
     controls_are_methods=('{"control", "seen", "lowest_own_loss"}', '{"seen", "lowest_own_loss"}'),
 )
+MUTANTS += mutants(
+    "report/gathered.py",
+    "tests/report/test_papers.py",
+    the_last_folder_counts=('> int(found[key]["n"] or 0)', '>= int(found[key]["n"] or 0)'),
+    data_sets_are_one=('for part in ("claim", "dataset", "protocol"))', 'for part in ("claim", "protocol"))'),
+    not_run_beside_judged=(' or line["claim"] not in judged]\n    once', " or True]\n    once"),
+    empty_verdicts_count=("for cell in cells if cell.verdict)", "for cell in cells)"),
+)
+MUTANTS += mutants(
+    "report/papers.py",
+    "tests/report/test_papers.py",
+    stand_ins_are_the_papers_own=('if bool(line["stand_in"]) is stands)', ")"),
+    pages_of_all_papers=("if table.paper == paper]", "]"),
+    the_readme_ends_with_the_score=("+ after\n\n\ndef _verdicts", "\n\n\ndef _verdicts"),
+)

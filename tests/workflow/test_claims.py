@@ -34,7 +34,9 @@ def test_a_finished_suite_is_gathered_with_the_claims_of_all_papers(smoke, monke
     assert tables == {"table2": ("mixem", "smoke")}
     judged = [line for line in found.lines if line["verdict"] != "not run"]
     assert {line["claim"].partition(".")[0] for line in judged} >= {"mixem", "cdc"}
-    assert {(line["n"], line["stand_in"], line["suite"]) for line in judged} == {("1", "data set", "smoke")}
+    assert {(line["n"], line["stand_in"], line["suite"]) for line in judged} == {
+        ("1", where, "smoke") for where in ("data set", "data set, protocol")
+    }
     assert len({line["claim"] for line in found.lines}) == 122
     assert Counter(line["claim"] for line in found.lines if line["verdict"] == "not run").most_common(1)[0][1] == 1
     assert "| MIX'EM | " in overview(found, "x")
