@@ -19,7 +19,7 @@ from pipeline import catalogue, make, preview, targets
 from pipeline.naming import ConfigError
 from pipeline.options import Parser
 from pipeline.plan import Plan
-from report import publish, verify
+from report import papers, publish, verify
 from tests.conftest import ROOT
 from tests.written import FENCE, PAGES, blocks
 
@@ -114,6 +114,7 @@ def check_module(name, words):
         patch.setattr(preview, "main", stop)
         for command in (publish, verify):  # a finished suite to read is no part of the project
             patch.setattr(command, "newest_plan", stop)
+        patch.setattr(papers, "gather", stop)
         patch.setattr(make.os, "execv", lambda _, line: check_snakemake(line[3:]) or stop())
         taken = inspect.signature(module.main).parameters
         try:
