@@ -78,19 +78,20 @@ def counted(table, suite, **counts):
 
 def test_pages_hold_the_counts_of_tables_and_the_claims_of_their_paper_alone():
     both = found(line(says="it helps", place="Table 1"), line("pcl.a", says="it clusters"),
-                 tables=[counted("t", "s", within=2, below=1), counted("t", "r", **{"paper lost": 4})])  # fmt: skip
+                 tables=[counted("t", "s", within=2, below=1), counted("t", "r", **{"paper lost": 4}), Counted("pcl", "v", "PCL, v", "s")])  # fmt: skip
     text = page(both, "cdc", "CDC", "./run x")
     assert "| CDC, t | s | 2 | 0 | 1 | 0 | 0 | 0 |" in text
     assert "| CDC, t | r | 0 | 0 | 0 | 0 | 4 | 0 |" in text
     assert "| it helps | Table 1 |" in text
     assert "it clusters" not in text
+    assert "PCL, v" not in text
     assert "| CDC | CDC, t | s | 2 | 0 | 1 | 0 | 0 | 0 |" in overview(both, "./run x")
     assert "Written by `./run x --docs`" in text
 
 
 def test_a_table_counts_the_verdicts_of_its_cells(tmp_path):
     runs = [run(tmp_path / f"a{seed}", seed, value) for seed, value in enumerate((0.8, 0.82, 0.84))]
-    rows = [row("M", runs, reported="m"), row("P", runs, reported="p")]
+    rows = [row("M", runs, reported="m"), row("P", runs, reported="p"), row("no paper's", runs)]
     theirs = [reported("m", "82", dataset="Data"), reported("p", "", dataset="Data", source="missing")]
     asked = table_plan(rows, reported=theirs, reported_runs=5)
     assert gathered._counts(gathered.build(asked)) == {"within": 1, "paper lost": 1}
