@@ -56,9 +56,9 @@ def _stored(path: Path) -> Mapping[str, Any]:
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as problem:
         raise StageError(
-            f"{path}: cannot be read as weights alone ({str(problem).splitlines()[0]}); where the file holds more than "
-            'weights and you trust it, save those alone: torch.save(torch.load(FILE, weights_only=False)["state_dict"], '
-            "NEW)"
+            f"{path}: cannot be read as weights alone ({str(problem).splitlines()[0]}); if the file holds more than "
+            "weights and you trust it, save those alone: "
+            'torch.save(torch.load(FILE, weights_only=False)["state_dict"], NEW)'
         ) from None
     for key in CONTAINERS:
         if isinstance(stored, dict) and isinstance(stored.get(key), dict):
