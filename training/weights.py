@@ -1,8 +1,7 @@
 """Weights that a training starts from: those of its base run, or published ones from a local file."""
 
-import hashlib
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ from torch import Tensor, nn
 
 from methods.blocks.batch_norm import SplitBatchNorm2d
 from methods.method import Method
-from pipeline.record import Damaged, StageError, verified
+from pipeline.record import Damaged, StageError, sha256, verified
+from training.layouts import arranged
 
 
 def read_model(path: str | Path, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,37 +23,21 @@ def read_model(path: str | Path, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 CONTAINERS = ("state_dict", "model", "backbone")  # keys under which files hold the weights
-# Outermost first; MoCo saves `module.encoder_q.layer1...`, SimCLR ports `encoder.` or `backbone.`.
-PREFIXES = ("module.", "encoder_q.", "base_encoder.", "backbone.", "encoder.")
 
 
 def load_weights(backbone: nn.Module, path: str | Path) -> dict[str, object]:
     """Load the file's backbone weights into `backbone`; returns what a record says of it.
 
-    Prefixes of MoCo and SimCLR files are stripped; heads, queues and key encoders in the file are left out. A missing
-    or misshapen backbone key is an error: a silently half-loaded network looks like a bad method.
+    Keys may be those of any source that layouts.py knows; heads, queues and key encoders are left out and counted. A
+    missing or misshapen backbone key is an error, a network that is larger in the file too: a half-loaded network
+    looks like a bad method. Batch norm in parts and plain batch norm fit each other, as in `inherit`.
     """
     path = Path(path)
-    if not path.is_file():
-        raise StageError(f"{path}: weights not found; put the file there or change network.weights in the recipe")
-    try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as problem:
-        raise StageError(f"{path}: cannot be read as weights alone ({str(problem).splitlines()[0]})") from None
-    for key in CONTAINERS:
-        if isinstance(stored, dict) and isinstance(stored.get(key), dict):
-            stored = stored[key]
-            break
+    stored = _stored(path)
     wanted = backbone.state_dict()
-    found = _without_prefixes(
-        {name: value for name, value in stored.items() if isinstance(value, Tensor)}, wanted, path
-    )
-    missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
-    if missing:
-        raise StageError(
-            f"{path}: {len(wanted) - len(missing)} of {len(wanted)} backbone keys found, {missing[0]!r} is missing "
-            f"(the file has {next(iter(stored), 'nothing')!r}, ...); give the recipe the network of the file"
-        )
+    tensors = {name: value for name, value in stored.items() if isinstance(value, Tensor)}
+    found, left = arranged(tensors, wanted, path)
+    found = bridged(found, backbone)
     for name, value in wanted.items():
         if name in found and found[name].shape != value.shape:
             raise StageError(
@@ -61,25 +45,28 @@ def load_weights(backbone: nn.Module, path: str | Path) -> dict[str, object]:
                 "network; give the recipe the network of the file"
             )
     backbone.load_state_dict({name: found.get(name, value) for name, value in wanted.items()})
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"file": path.name, "sha256": digest, "backbone_keys": len(wanted)}
+    return {"file": path.name, "sha256": sha256(path), "backbone_keys": len(wanted), "left_out": left}
 
 
-def _without_prefixes(stored: dict[str, Tensor], wanted: Iterable[str], path: Path) -> dict[str, Tensor]:
-    """The file's weights by the backbone's own names. Refuses a file in which two networks have the same names."""
-    found: dict[str, tuple[str, Tensor]] = {}
-    for full, value in stored.items():
-        name = full
-        for prefix in PREFIXES:
-            name = name.removeprefix(prefix)
-        if name in found and name in set(wanted):
-            raise StageError(
-                f"{path}: {found[name][0]!r} and {full!r} would both be {name!r} of the backbone; save the one network "
-                "that is meant into a file of its own"
-            )
-        found[name] = full, value
-    return {name: value for name, (_, value) in found.items()}
+def _stored(path: Path) -> Mapping[str, Any]:
+    """The state dict in a file, alone or under one of CONTAINERS."""
+    if not path.is_file():
+        raise StageError(f"{path}: weights not found; put the file there or change network.weights in the recipe")
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as problem:
+        raise StageError(
+            f"{path}: cannot be read as weights alone ({str(problem).splitlines()[0]}); if the file holds more than "
+            "weights and you trust it, save those alone: "
+            'torch.save(torch.load(FILE, weights_only=False)["state_dict"], NEW)'
+        ) from None
+    for key in CONTAINERS:
+        if isinstance(stored, dict) and isinstance(stored.get(key), dict):
+            stored = stored[key]
+            break
+    if not isinstance(stored, dict):
+        raise StageError(f"{path}: holds a {type(stored).__name__}, no state dict; save network.state_dict() there")
+    return stored
 
 
 def inherit(method: Method, weights: Mapping[str, Tensor], path: str | Path) -> None:
@@ -92,7 +79,7 @@ def inherit(method: Method, weights: Mapping[str, Tensor], path: str | Path) -> 
         own = {name.removeprefix(f"{part}."): value for name, value in weights.items() if name.startswith(f"{part}.")}
         module = getattr(method, part)
         try:
-            module.load_state_dict(_bridged(own, module))
+            module.load_state_dict(bridged(own, module))
         except RuntimeError as problem:
             raise StageError(
                 f"{path}: its {part} does not fit this recipe's network ({' '.join(str(problem).split())[:300]}); "
@@ -100,7 +87,7 @@ def inherit(method: Method, weights: Mapping[str, Tensor], path: str | Path) -> 
             ) from None
 
 
-def _bridged(weights: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+def bridged(weights: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
     """The weights with running statistics of batch norm in as many parts as `module` has."""
     wanted = module.state_dict()
     parts = {name: layer.splits for name, layer in module.named_modules() if isinstance(layer, SplitBatchNorm2d)}

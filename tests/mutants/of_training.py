@@ -127,10 +127,27 @@ OPTIMISERS = mutants(
 )
 WEIGHTS = mutants(
     "training/weights.py",
-    "tests/training/test_weights.py tests/methods/test_networks.py",
-    two_networks_accepted=("if name in found and name in set(wanted):", "if False:"),
-    half_a_network_accepted=("    if missing:\n", "    if False:\n"),
+    "tests/training/test_weights.py tests/training/test_layouts.py tests/methods/test_networks.py",
     statistics_of_the_first_part=("value.view(-1, width).mean(0)", "value.view(-1, width)[0]"),
+)
+WEIGHTS += mutants(
+    "training/layouts.py",
+    "tests/training/test_weights.py tests/training/test_layouts.py",
+    two_networks_accepted=("elif name in found:", "elif False:"),
+    half_a_network_accepted=("    if missing:\n", "    if False:\n"),
+    deeper_network_accepted=("    if more := [", "    if False and ["),
+    lightlys_numbers_as_torchvisions=('4 if "7" in heads else 2', "4"),
+    shortcuts_not_renamed=('{"shortcut": "downsample"}', "{}"),
+)
+WEIGHTS += mutants(
+    "training/export.py",
+    "tests/training/test_export.py",
+    failed_run_exported=('if train["status"] not in EVALUABLE:', "if False:"),
+    metrics_of_another_training=('if stored["records"]["train"]["fingerprint"] == training:', "if True:"),
+    small_stem_forgotten=('for part in ("conv1", "maxpool")', 'for part in ("conv1",)'),
+    batch_norm_stays_in_parts=('if key != "split_batch_norm"', "if True"),
+    network_left_in_training=('"network.eval()"]', "]"),
+    own_normalisation_ignored=("values = normalisation(recipe,", "values = normalisation({},"),
 )
 WEIGHTS += mutants(
     "training/train.py",

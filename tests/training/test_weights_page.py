@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from methods.blocks.networks import backbone
 from pipeline import catalogue
@@ -14,6 +15,7 @@ from pipeline.plan import Plan
 from pipeline.runs import Run
 from tests.stages import Stages
 from tests.written import blocks, section, write
+from training import export
 from training.weights import load_weights
 
 IN, OUT = section("weights", "Weights in"), section("weights", "Weights out")
@@ -71,7 +73,12 @@ def test_a_file_is_the_base_of_a_second_stage(made):
     folder, plan, weights = made
     records = {run: json.loads(Path(of(plan, run)).read_text())["records"]["train"] for run in (PUBLISHED, SECOND)}
     digest = hashlib.sha256((folder / "encoder.pth").read_bytes()).hexdigest()
-    assert records[PUBLISHED]["weights"] == {"file": "encoder.pth", "sha256": digest, "backbone_keys": len(weights)}
+    assert records[PUBLISHED]["weights"] == {
+        "file": "encoder.pth",
+        "sha256": digest,
+        "backbone_keys": len(weights),
+        "left_out": {"fc": 1},
+    }
     assert records[SECOND]["inputs"]["base"] == records[PUBLISHED]["fingerprint"]
     assert {run: record["fingerprint"] for run, record in records.items()} == {
         run: plan.stages.train(run).fingerprint for run in (PUBLISHED, SECOND)
@@ -99,7 +106,7 @@ def test_the_content_of_the_file_counts_and_not_its_folder(made, monkeypatch):
 @pytest.mark.parametrize("run", [PUBLISHED, SECOND])
 def test_a_backbone_in_torchs_hands_gives_the_runs_features(made, run):
     _, plan, _ = made
-    code = blocks(OUT, "python")[1]
+    code = blocks(OUT, "python")[2]
     assert "results/runs/digits/full/simclr/seed0" in code
     found = {}
     exec(code.replace("results/runs/digits/full/simclr/seed0", f"{plan.results}/{run.path}"), found)
@@ -112,6 +119,40 @@ def test_a_backbone_in_torchs_hands_gives_the_runs_features(made, run):
     np.testing.assert_allclose(h.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("run", [PUBLISHED, SECOND])
+def test_an_exported_backbone_gives_the_runs_features_without_the_project(made, run, tmp_path, monkeypatch):
+    _, plan, _ = made
+    command = blocks(OUT, "bash")[0].split()
+    assert command[:4] == ["./run", "python", "-m", "training.export"]
+    monkeypatch.chdir(tmp_path)
+    export.main([command[4].replace("results/runs/imagenet100/split/moco/seed0", f"{plan.results}/{run.path}")])
+    name = f"digits_200-full-{run.recipe}-seed0"
+    found = {}
+    exec(blocks(OUT, "python")[0].replace("imagenet100-split-moco-seed0", name), found)
+    card, network = found["card"], found["made"]["network"]
+    assert type(network) is nn.Sequential
+    assert card["sha256"] == hashlib.sha256(Path(f"{name}.pth").read_bytes()).hexdigest()
+    assert (card["recipe"]["name"], card["data"]["name"], card["protocol"]["name"]) == (
+        run.recipe,
+        "digits_200",
+        "full",
+    )
+    assigner = "argmax" if run == SECOND else "kmeans"
+    expected = json.loads(Path(of(plan, run, f"metrics/clustering/{assigner}.json")).read_text())["result"]
+    assert list(card["metrics"]) == [f"clustering/{assigner}"]
+    assert card["metrics"][f"clustering/{assigner}"]["ACC"] == expected["ACC"]
+    x = torch.from_numpy(np.load(f"{plan.results}/data/digits_200/images.npy")).permute(0, 3, 1, 2) / 255
+    mean, std = (torch.tensor(card["input"][part]).view(-1, 1, 1) for part in ("mean", "std"))
+    with torch.no_grad():
+        h = network((x - mean) / std)
+    np.testing.assert_allclose(h.numpy(), np.load(of(plan, run, "features.npz"))["h"], rtol=0, atol=1e-5)
+    fresh = backbone(CONVNET, (8, 8, 1))
+    load_weights(fresh, f"{name}.pth")
+    assert all(
+        torch.equal(value, found["made"]["network"].state_dict()[key]) for key, value in fresh.state_dict().items()
+    )
+
+
 def test_a_model_of_a_run_is_a_file_to_start_from(made):
     _, plan, weights = made
     fresh = backbone(CONVNET, (8, 8, 1))
@@ -121,7 +162,7 @@ def test_a_model_of_a_run_is_a_file_to_start_from(made):
 
 
 def test_a_resnet_loads_into_torchvisions_own(tmp_path):
-    code = blocks(OUT, "python")[0]
+    code = blocks(OUT, "python")[1]
     trained = backbone({"backbone": "resnet50", "stem": "imagenet"}, (32, 32, 3)).eval()
     path = "results/runs/imagenet100/split/moco/seed0/model.pt"
     assert path in code
@@ -135,5 +176,6 @@ def test_a_resnet_loads_into_torchvisions_own(tmp_path):
 
 def test_every_block_of_the_page_is_tested():
     assert len(blocks(IN, "yaml")) == 2
-    assert len(blocks(OUT, "python")) == 2
-    assert not blocks(IN, "python") + blocks(OUT, "yaml")
+    assert len(blocks(OUT, "python")) == 3
+    assert len(blocks(OUT, "bash")) == 1
+    assert not blocks(IN, "python") + blocks(OUT, "yaml") + blocks(IN, "bash")
