@@ -34,6 +34,33 @@ METHODS = [
         ),
     ),
     *of(
+        "instdisc",
+        instdisc_forgets=("        self.bank.after_step()", "        pass"),
+        instdisc_remembers_other_rows=("self.bank.hold(batch.index, z)", "self.bank.hold(batch.index.flip(0), z)"),
+        instdisc_always_all_rows=("self.bank.draw(len(z), self.settings.negatives)", "None"),
+    ),
+    *block(
+        "memory_bank",
+        "tests/methods/test_memory_bank.py tests/methods/test_instdisc.py tests/training/test_distributed.py",
+        bank_momentum_crossed=(
+            "self.momentum * before + (1 - self.momentum) * z",
+            "self.momentum * z + (1 - self.momentum) * before",
+        ),
+        bank_rows_not_unit=("return F.normalize(torch.where", "return (lambda x, dim: x)(torch.where"),
+        bank_of_own_rows_alone=("(gather_constant(part) for part in self.held)", "(part for part in self.held)"),
+        bank_first_of_twins=("arange(len(index), device=index.device)", "arange(len(index), 0, -1) - 1"),
+        bank_draws_alike_everywhere=("drawn[rank() * images : (rank() + 1) * images]", "drawn[:images]"),
+        bank_learns=("vectors = vectors.detach().to(z)", "vectors = vectors.to(z)"),
+        bank_own_row_last=(
+            "torch.cat([index.unsqueeze(1), others], dim=1)",
+            "torch.cat([others, index.unsqueeze(1)], 1)",
+        ),
+        bank_noise_of_one_row=("noise = (values.shape[1] - 1) / rows", "noise = 1 / rows"),
+        bank_normaliser_of_the_last_batch=("torch.where(self.normaliser > 0, moved, now)", "now"),
+        bank_normaliser_for_good=("moved = self.constant * self.normaliser", "moved = self.normaliser"),
+        bank_normaliser_without_rows=("now = rows * gather_constant(", "now = gather_constant("),
+    ),
+    *of(
         "jule",
         "tests/training/test_distributed.py",
         jule_merges_too_few=("self.count() * (1 - self.settings.merged)", "self.count() * self.settings.merged * 1.2"),
