@@ -61,6 +61,18 @@ METHODS = [
         bank_normaliser_without_rows=("now = rows * gather_constant(", "now = gather_constant("),
     ),
     *of(
+        "localagg",
+        localagg_shares_every_cluster=(".any(0)", ".all(0)"),
+        localagg_clusters_of_other_rows=("assigned[:, index].unsqueeze(2)", "assigned[:, rows[:, 0]].unsqueeze(2)"),
+        localagg_never_clusters=("self.ready.fill_(True)", "self.ready.fill_(False)"),
+        localagg_one_start=('context.seed("clusters", number)', 'context.seed("clusters", 0)'),
+        localagg_background_is_everything=(".topk(count, dim=1)", ".topk(len(vectors), dim=1)"),
+        localagg_largest_kept=("(similarities - largest) / temperature", "similarities / temperature"),
+        localagg_forgets=("        self.bank.after_step()", "        pass"),
+        localagg_warm_up_of_none=("if context.epoch < self.settings.warmup_epochs:", "if False:"),
+        localagg_share_of_all_epochs=("        self.close.zero_()", "        pass"),
+    ),
+    *of(
         "jule",
         "tests/training/test_distributed.py",
         jule_merges_too_few=("self.count() * (1 - self.settings.merged)", "self.count() * self.settings.merged * 1.2"),

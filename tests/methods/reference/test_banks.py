@@ -70,3 +70,42 @@ def test_instdisc_told_from_noise(constant):
         remember(w, "bank.vectors", step.index, z)
     w["instances.normaliser"] = normaliser
     run.check(w, 1e-4)
+
+
+# ---- LocalAgg
+
+K, H = 3, 2
+
+
+def near_and_close(z, bank, index, assigned, count):
+    """-log of what close rows weigh among the nearest `count`."""
+    losses = []
+    for place, row in enumerate(index):
+        weights = (bank @ z[place] / TAU).exp()
+        near = sorted(range(ROWS), key=lambda j: -weights[j].item())[:count]
+        close = [j for j in near if any(assigned[h][j] == assigned[h][row] for h in range(H))]
+        losses.append(-(weights[close].sum() / weights[near].sum() + 1e-7).log())
+    return torch.stack(losses).mean()
+
+
+def test_localagg():
+    """An epoch of telling images apart, then one of aggregation by clusters that are a fixed point of K-means."""
+    settings = {**BANK, "warmup_epochs": 1, "background": 6, "clusters": K, "clusterings": H}
+    run = follow_along("localagg", settings=settings)
+    w = Weights(run, "backbone", "head")
+    for epoch, steps in run.epochs():
+        bank = w["bank.vectors"]
+        if epoch:
+            w["assigned"], w["ready"] = run.marks[epoch]["assigned"], torch.tensor(True)
+            for labels in w["assigned"]:
+                centres = torch.stack([bank[labels == cluster].mean(0) for cluster in range(K)])
+                assert torch.equal(torch.cdist(bank, centres).argmin(1), labels)
+        for step in steps:
+            z, bank = unit(w.embed(step.views[0])), w["bank.vectors"]
+            if epoch:
+                terms = {"aggregation": near_and_close(z, bank, step.index, w["assigned"], 6)}
+            else:
+                terms = {"instance": found(z, bank, step.index, None)}
+            w.step(step, terms)
+            remember(w, "bank.vectors", step.index, z)
+    run.check(w, 1e-5)
