@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.blocks.distributed import gather_constant, rank, world
+from methods.blocks.distributed import gather_constant, own_share, world
 from methods.blocks.precision import full_precision
 
 EPSILON = 1e-7  # in the denominators of the noise-contrastive form, as released
@@ -40,7 +40,7 @@ class MemoryBank(nn.Module):
             return None
         size = len(self.vectors)
         drawn = torch.randint(size, (images * world(), count), dtype=torch.int32)  # half the time of 64 bits
-        return drawn[rank() * images : (rank() + 1) * images].to(self.vectors.device).long()
+        return own_share(drawn).to(self.vectors.device).long()
 
     def hold(self, index: Tensor, z: Tensor) -> None:
         """Keep unit embeddings z [B, D] of the training rows index [B] until `after_step`."""

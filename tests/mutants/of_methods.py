@@ -49,7 +49,7 @@ METHODS = [
         bank_rows_not_unit=("return F.normalize(torch.where", "return (lambda x, dim: x)(torch.where"),
         bank_of_own_rows_alone=("(gather_constant(part) for part in self.held)", "(part for part in self.held)"),
         bank_first_of_twins=("arange(len(index), device=index.device)", "arange(len(index), 0, -1) - 1"),
-        bank_draws_alike_everywhere=("drawn[rank() * images : (rank() + 1) * images]", "drawn[:images]"),
+        bank_draws_alike_everywhere=("own_share(drawn)", "drawn[:images]"),
         bank_learns=("vectors = vectors.detach().to(z)", "vectors = vectors.to(z)"),
         bank_own_row_last=(
             "torch.cat([index.unsqueeze(1), others], dim=1)",
