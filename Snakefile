@@ -63,12 +63,14 @@ rule all:
         [f"{plan.figure_path(name)}.png" for name in config["figures"]],
         f"{plan.place}/report/index.html",
         f"{plan.place}/claims.csv" if config["claims"] else [],
+        f"{plan.place}/selection.csv" if config["selection"] else [],
         f"{RESULTS}/mlflow.json" if config["track"] else [],
     localrule: True
 
 
 # In the order of the work, in which it is also shown.
-for stage in "plan prepare train embed mine assign evaluate tabulate collect claims plot report track".split():
+ORDER = "plan prepare train embed mine assign evaluate tabulate collect claims selection plot report track"
+for stage in ORDER.split():
 
     include: f"rules/{stage}.smk"
 
@@ -112,6 +114,9 @@ onerror:
         if "claims" in asked_rules:
             asked, out = plan.write_plan("claims"), f"{plan.place}/claims.csv"
             shell("python -m report.claims --plan {asked:q} --out {out:q} --partial || true")
+        if "selection" in asked_rules:
+            asked, out = plan.write_plan("selection"), f"{plan.place}/selection.csv"
+            shell("python -m report.selection --plan {asked:q} --out {out:q} --partial || true")
         asked, out = plan.write_plan("results"), f"{plan.place}/results.csv"
         shell("python -m report.collect --plan {asked:q} --out {out:q} --new || true")
         if "report" in asked_rules:

@@ -59,6 +59,17 @@ def check_table(name: str, table: Mapping[str, Any], datasets: Iterable[str], pr
         for key in ("assigner", "probe"):
             if key in row:
                 require(f"{key} in {where}", row[key], catalogue.names(key))
+        if row.get("lowest_own_loss") and not any(_is_mean_of(row, other) for other in table["rows"]):
+            raise ConfigError(
+                f"{at}: lowest_own_loss: one run of several never stands in place of their mean; add the same row "
+                "without this key"
+            )
+
+
+def _is_mean_of(chosen: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a row is the mean over all the runs that a row of one chosen run chooses from."""
+    alike = ("recipe", "assigner", "probe", "seen", "protocol", "datasets", "metrics")
+    return not row.get("lowest_own_loss") and all(row.get(key) == chosen.get(key) for key in alike)
 
 
 def _check_titles(where: str, kind: str, values: Iterable[str], part: str) -> None:
@@ -121,6 +132,11 @@ def _check_inputs(run: Run, recipe: Mapping[str, Any], spec: Mapping[str, Any]) 
             raise ConfigError(
                 f"{here}: vectors of shape {spec['shape']}, but {backbone} sees images; set `family: vectors` in "
                 f"config/datasets/{run.dataset}.yaml, or the backbone mlp in the recipe"
+            )
+        if "sobel" in recipe["network"]:
+            raise ConfigError(
+                f"{here}: vectors of shape {spec['shape']}, but network.sobel is for images; set `network: {{sobel: "
+                "null}` in the recipe for its family"
             )
         if recipe["augmentation"]:
             raise ConfigError(

@@ -163,8 +163,22 @@ def _places(spec: Mapping[str, Any], root: Path) -> list[Path]:
     base = root / spec["folder"]
     if spec["source"] == "voc":
         return [base / "ImageSets" / "Main", base / "JPEGImages"]
+    if spec["source"] == "voc_boxes":
+        return list(
+            dict.fromkeys(path for sets in spec["image_sets"].values() for one in sets for path in _voc(base, one))
+        )
+    if spec["source"] == "coco":
+        folders = [spec.get("split_folders", {}).get(split, split) for split in placed_splits(spec)]
+        return [base / path for path in (*spec["annotations"].values(), *folders)]
     listed = [root / spec["class_list"]] if "class_list" in spec else []
     return listed + [base / spec.get("split_folders", {}).get(split, split) for split in placed_splits(spec)]
+
+
+def _voc(base: Path, image_set: str) -> list[Path]:
+    """What an image set of VOC is made of: its list, the boxes and the photographs of its year."""
+    folder, _, name = image_set.rpartition("/")
+    year = base / folder
+    return [year / "ImageSets" / "Main" / f"{name}.txt", year / "Annotations", year / "JPEGImages"]
 
 
 def is_hidden(name: str) -> bool:

@@ -9,11 +9,12 @@ from pipeline.naming import ConfigError
 
 # source -> the key without which its reader has nothing to read
 NEEDED = {
-    "torchvision": "class", "folder": "folder", "voc": "folder",
+    "torchvision": "class", "folder": "folder", "voc": "folder", "voc_boxes": "folder", "coco": "folder",
     "jf": "files", "csv": "files", "vectors": "files", "reuters": "files",
 }  # fmt: skip
 UNLABELLED = ("csv", "vectors", "folder")  # sources whose files may be without labels
-OF_FILES = ("folder", "voc")  # sources of image files
+OF_FILES = ("folder", "voc", "voc_boxes", "coco")  # sources of image files
+OF_BOXES = {"voc_boxes": "image_sets", "coco": "annotations"}  # sources with boxes, and where those lie of each split
 CUT = ("folder", "csv", "vectors")  # sources whose rows may be cut into train and test
 
 
@@ -58,21 +59,23 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
     if needed and needed not in spec:
         raise ConfigError(f"{where}: source {source} needs the key {needed!r}")
     _check_cut(spec, where)
+    _check_boxes(spec, where)
     splits = spec.get("official", spec["splits"])
-    for key in ("files", "split_folders"):
+    for key in ("files", "split_folders", *OF_BOXES.values()):
         if key not in spec:
             continue
         unknown = [split for split in spec[key] if split not in splits]
-        lacking = [split for split in placed_splits(spec) if split not in spec[key] and key == "files"]
+        lacking = [split for split in placed_splits(spec) if split not in spec[key] and key != "split_folders"]
         if unknown or lacking:
             raise ConfigError(
                 f"{where}: {key}: {'no file for' if lacking else 'unknown'} split {(lacking or unknown)[0]!r}; the "
                 f"splits are {', '.join(splits)}"
             )
-    for key in ("folder", "class_list", "files", "split_folders"):
+    for key in ("folder", "class_list", "files", "split_folders", *OF_BOXES.values()):
         given = spec.get(key, ())
-        for path in given.values() if isinstance(given, Mapping) else [given] if given else []:
-            check_below(path, f"{where}: {key}")
+        for paths in given.values() if isinstance(given, Mapping) else [given] if given else []:
+            for path in [paths] if isinstance(paths, str) else paths:
+                check_below(path, f"{where}: {key}")
     for key, values in spec.get("standardise", {}).items():
         if not are_vectors(shape) or len(values) != shape[1]:
             raise ConfigError(
@@ -93,6 +96,22 @@ def check_data_set(spec: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: shape {shape}: image files are read with 3 channels (RGB) or 1 (grey)")
     if "decode" in spec and source != "folder":
         raise ConfigError(f"{where}: decode is for source folder; leave the key out for source {source}")
+
+
+def _check_boxes(spec: Mapping[str, Any], where: str) -> None:
+    """Data with boxes say where these lie, and are images with several labels; other data do not."""
+    source = spec["source"]
+    for owner, key in (*OF_BOXES.items(), ("voc_boxes", "class_names")):
+        if key in spec and owner != source:
+            raise ConfigError(f"{where}: {key} is for source {owner}; leave the key out for source {source}")
+    if source not in OF_BOXES:
+        return
+    if OF_BOXES[source] not in spec:
+        raise ConfigError(f"{where}: source {source} needs the key {OF_BOXES[source]!r}")
+    if not spec.get("multilabel"):
+        raise ConfigError(f"{where}: source {source}: an image may show several classes; set `multilabel: true`")
+    if len(spec.get("class_names", range(spec["classes"]))) != spec["classes"]:
+        raise ConfigError(f"{where}: class_names: {len(spec['class_names'])} names for classes: {spec['classes']}")
 
 
 def _check_cut(spec: Mapping[str, Any], where: str) -> None:

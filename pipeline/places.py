@@ -98,6 +98,7 @@ def _of_folder(results: str) -> list[tuple[Path | None, dict[str, Any]]]:
 def check_apart(paths: Mapping[str, str], place: str) -> None:
     """Raise ConfigError for two tables in one file (`paths`: table -> path without ending), or one in results.csv."""
     held = {f"{place}/results": "results.csv, which has all numbers", f"{place}/claims": "claims.csv, of verdicts"}
+    held |= {f"{place}/selection": "selection.csv, of runs picked without labels"}
     for name, path in paths.items():
         if path in held:
             raise ConfigError(

@@ -24,6 +24,7 @@ from pipeline.processes import of_this_process
 from pipeline.provenance import ROOT, canonical_json, code_version, fingerprint
 from pipeline.record import StageError, sha256, whole
 from pipeline.runs import Run, Runs
+from pipeline.selection_plans import selection_plan, selection_runs
 from pipeline.stages import Stage, Stages
 from pipeline.suites import typed
 from pipeline.tables import plan_name, results_plan, table_plan, table_runs
@@ -60,6 +61,8 @@ class Plan:
         # Seeds have no part in what is refused.
         for run in {(run.dataset, run.protocol, run.recipe): run for run in self.runs.all()}.values():
             check_run(run, self.runs.recipe(run), self.runs.assigners(run), self.runs.probes(run))
+        if config["selection"]:
+            self.selection_metrics()
         self.figures = Figures(self.runs)
         for name in config["figures"]:
             self.figures.entry(name)
@@ -106,17 +109,14 @@ class Plan:
     def check_targets(self, words: Iterable[str]) -> None:
         """Raise ConfigError for a table or figure of other data sets or protocols, and for one that cannot be drawn."""
         words = list(words)
-        if f"{self.place}/claims.csv" in words and not self.claims.asked:
-            raise ConfigError(
-                f"{self.place}/claims.csv: no claims asked for; add --config claims=[{','.join(claims.names())}]"
-            )
+        asked = {"claims": bool(self.claims.asked), "selection": self.config["selection"]}
+        needed = {"claims": f"claims=[{','.join(claims.names())}]", "selection": "selection=true"}
+        for name in (name for name in asked if f"{self.place}/{name}.csv" in words and not asked[name]):
+            raise ConfigError(f"{self.place}/{name}.csv: no {name} asked for; add --config {needed[name]}")
         figures = [path for path in map(Path, words) if path.parent.name == "figures" and path.suffix in places.FIGURE]
         names = {*catalogue.names("figure"), *(figure.stem for figure in figures)}
-        outputs = [
-            (self.place, "results"),
-            (self.place, "claims"),
-            *((self.place, f"figures/{name}") for name in sorted(names)),
-        ]
+        own = ("results", "claims", "selection", *(f"figures/{name}" for name in sorted(names)))
+        outputs = [(self.place, name) for name in own]
         for name, path in self.paths.items():
             below = self.tables[name].get("path", name)
             outputs.append((path.removesuffix(f"/{below}"), below))
@@ -132,6 +132,10 @@ class Plan:
     def claim_metrics(self) -> list[str]:
         """metrics.json of every run behind a claim of the suite."""
         return [f"{self.results}/{run.path}/metrics.json" for run in self.claims.runs()]
+
+    def selection_metrics(self) -> list[str]:
+        """metrics.json of every run among which selection.csv picks."""
+        return [f"{self.results}/{run.path}/metrics.json" for run in selection_runs(self.runs, self.tables)]
 
     def metrics(self) -> list[str]:
         """metrics.json of every run behind a table of the suite."""
@@ -231,6 +235,8 @@ class Plan:
         """
         plans = {name: self.table_plan(name) for name in self.tables}
         plans |= {"results": self.results_plan(), "suite": self.suite_plan()}
+        if self.config["selection"]:
+            plans["selection"] = selection_plan(self.stages, self.results, self.tables, f"{self.place}/selection.csv")
         if self.claims.asked:
             plans["claims"] = claims_plan(self.stages, self.results, self.claims, f"{self.place}/claims.csv")
         # On one line: with an indent Python writes JSON many times as slowly.

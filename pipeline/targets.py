@@ -39,8 +39,9 @@ def check(workflow: Any, plan: Plan, parser: Callable[[], argparse.ArgumentParse
 
 
 def known(plan: Plan) -> Iterable[str]:
-    """What people ask for: tables of the suite, figures, and verdicts."""
+    """What people ask for: tables of the suite, figures, verdicts and selection."""
     yield from ("all", f"{plan.place}/report/index.html", f"{plan.place}/claims.csv")
+    yield f"{plan.place}/selection.csv"
     yield from (f"{plan.table_path(name)}.csv" for name in plan.tables)
     yield from (f"{plan.figure_path(name)}.png" for name in catalogue.names("figure"))
 

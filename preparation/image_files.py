@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # slow to import, and images in memory do without
     from PIL.Image import Image
 
 EIGHT_BITS = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "LA", "La", "PA", "RGBA", "RGBa")
+ORIENTATION, SIDEWAYS = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values that swap height and width
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
 # What a card says of how its files are read.
 NOTES = {
@@ -48,6 +49,13 @@ def check_image(path: Path) -> None:
     """Raise DataError for a file whose header says that it is no image, or none that `read_image` takes."""
     with _opened(path):
         pass
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """(height, width) of the image as `read_image` turns it; decodes nothing. Raises DataError as `check_image`."""
+    with _opened(path) as image:
+        sideways = image.getexif().get(ORIENTATION) in SIDEWAYS
+        return (image.width, image.height) if sideways else (image.height, image.width)
 
 
 def read_image(path: Path, channels: int = 3) -> np.ndarray:

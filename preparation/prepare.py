@@ -39,7 +39,7 @@ def main() -> None:
         found = DataFiles(arguments.data_root).hash(spec)
     card = write_prepared(
         arguments.out, name, spec, raw.images, raw.labels, raw.splits, raw.source, record, raw.notes, raw.root,
-        raw.class_names, found,
+        raw.class_names, found, raw.objects,
     )  # fmt: skip
     print(f"{name}: {len(raw.labels)} images {card['shape']}, splits {raw.splits}, from {raw.source}")
 

@@ -3,8 +3,9 @@
 images.npy   uint8 [N, H, W, C], or float32 in 0..1 or vectors [N, 1, d, 1]; rows grouped by split
 labels.npy   int64 [N]; -1 stands for "no label", as of all rows where the only split is `unlabeled`; or [N, C] of 1
              (present), 0 (difficult), -1 (absent)
+objects.npz  of data for detection: boxes, their classes and masks (preparation/objects.py)
 card.json    name, source, classes and their names, splits as row ranges, counts per class, normalisation, sha256 of
-             both arrays
+             all arrays
 """
 
 import functools
@@ -20,6 +21,7 @@ from pipeline.data_set import are_vectors, without_labels
 from pipeline.provenance import fingerprint
 from pipeline.record import Damaged, Record, StageError, read_json, sha256, whole, write_json
 
+OBJECTS = "objects.npz"
 RIGHTS = "see that the disk is there and that you have the right to read it (chmod u+r)"
 
 
@@ -39,6 +41,7 @@ class Raw(NamedTuple):
     notes: dict[str, Any]
     root: str | None = None  # images are then paths below it
     class_names: list[str] | None = None  # where the source has names: of class 0, 1, ...
+    objects: dict[str, np.ndarray] | None = None  # of images with boxes: the arrays of preparation/objects.py
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,15 @@ def write_prepared(
     root: str | None = None,
     class_names: Sequence[str] | None = None,
     sources: str | None = None,
+    objects: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Any]:
     """Check the arrays against `spec` (config/datasets), write the folder, return the card.
 
     `images` [N, H, W, C], uint8 or float32, or with `root` the paths of files below it, and `labels` [N]
     (or with `multilabel` in the spec [N, C]) hold the splits one after the other; `splits` gives their sizes, and
     `class_names` the names of the classes 0..C-1 for the card.
-    `sources`: hash of the files that all came from (pipeline/data_files.py), of which paths alone say nothing.
+    `objects`: arrays of images with boxes. `sources`: hash of the files that all came from (pipeline/data_files.py), of
+    which paths alone say nothing.
     Raises DataError for arrays that are not what the spec says.
     """
     images, labels = np.ascontiguousarray(images), np.asarray(labels)
@@ -134,7 +139,12 @@ def write_prepared(
     for file, array in (("images.npy", images), ("labels.npy", labels)):
         with whole(folder / file) as handle:
             np.save(handle, array)
-    digests = {file: sha256(folder / file) for file in ("images.npy", "labels.npy")}
+    files = ["images.npy", "labels.npy"]
+    if objects is not None:
+        with whole(folder / OBJECTS) as handle:
+            np.savez(handle, **objects)
+        files.append(OBJECTS)
+    digests = {file: sha256(folder / file) for file in files}
     card = {
         "name": name,
         "source": source,

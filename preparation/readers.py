@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from pipeline.data_set import placed_splits
+from preparation.coco import read_coco
 from preparation.cut import cut
 from preparation.decoding import decoded
 from preparation.folders import read_folder
 from preparation.number_files import read_csv, read_jf, read_reuters, read_vectors
 from preparation.prepared import RIGHTS, DataError, Raw
 from preparation.voc import read_voc
+from preparation.voc_boxes import read_voc_boxes
 
 DIGITS_SPLIT_SEED = 0
 # The order of rows must not depend on the order of keys: settings travel as JSON with sorted keys.
@@ -132,6 +134,8 @@ READERS = {
     "vectors": read_vectors,
     "reuters": read_reuters,
     "voc": read_voc,
+    "voc_boxes": read_voc_boxes,
+    "coco": read_coco,
 }
 
 

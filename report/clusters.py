@@ -58,7 +58,12 @@ def space(run: Shown, found: Clusters) -> tuple[str, bool]:
     """(array, whether its rows are of unit length) in which a cluster has a middle: that of the assigner, or the one
     that the figure names. Of probabilities, whose mean is no prototype of its cluster, it is h of unit length.
     """
-    name, unit = run.features or found.entry["features"], bool(found.entry.get("normalise"))
+    return seen_by(found.entry, run.features)
+
+
+def seen_by(entry: Mapping[str, Any], features: str | None = None) -> tuple[str, bool]:
+    """The same of an assigner's entry alone, with the array that is asked for in place of its own."""
+    name, unit = features or entry["features"], bool(entry.get("normalise"))
     return ("h", True) if name == "p" else (name, unit)
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.record import StageError
 from report.effects import Sample, against
-from report.results import NOT_RUN, Problem, Read, lacking, marks, read_result
+from report.own_loss import LOWEST, own_loss
+from report.results import NOT_RUN, Problem, Read, lacking, marks, read_result, unreadable
 
 LOST = "paper lost"
 
@@ -136,7 +138,7 @@ def _row(
     source = spec.get("assigner") or spec.get("probe") or ""
     kind = "clustering" if "assigner" in spec else source
     row = Row(spec["label"], spec.get("recipe", ""), source, kind, plan["protocols"].get(protocol, ""))
-    row.control = bool(spec.get("control"))
+    row.control = bool(spec.get("control") or spec.get("lowest_own_loss"))  # one run does not compete with means
     metrics = [metric for metric in plan["metrics"] if metric in spec.get("metrics", plan["metrics"])]
     for dataset, title in datasets.items():
         row.cells |= {(dataset, metric): Cell() for metric in plan["metrics"]}
@@ -147,6 +149,8 @@ def _row(
     said: dict[tuple[str, str], list[int]] = {}  # (data set, what is wrong) -> seeds
     precisions: dict[str, Counter[str]] = {}  # data set -> runs computed in each precision
     row.reads = read_runs(spec, runs, metrics)
+    if spec.get("lowest_own_loss"):
+        row.reads, row.label = _chosen(row)
     for run, read in row.reads:
         dataset = run["dataset"]
         if isinstance(read, Problem):
@@ -170,6 +174,32 @@ def _row(
             row.notes.append(f"{datasets[dataset]}: a mean over precisions, {each}")
     row.notes = list(dict.fromkeys(row.notes))
     return row
+
+
+def _chosen(row: Row) -> tuple[list[tuple[Mapping[str, Any], Read | Problem]], str]:
+    """Of the runs of each data set the one with the lowest loss of its own, those that cannot be read, and the label
+    under which they are printed: with the number of runs that were chosen from.
+    """
+    losses: dict[str, dict[int, float]] = {}
+    reads: list[tuple[Mapping[str, Any], Read | Problem]] = []
+    for run, read in row.reads:
+        found = read
+        if isinstance(read, Read):
+            try:
+                loss = own_loss(run["folder"], read)
+            except StageError as problem:
+                found = unreadable(run, str(problem))
+            else:
+                losses.setdefault(run["dataset"], {})
+                if loss is not None:
+                    losses[run["dataset"]][run["seed"]] = loss
+        reads.append((run, found))
+    counts = sorted({len(held) for held in losses.values()})
+    chosen = {dataset: min(held, key=lambda seed: held[seed]) for dataset, held in losses.items() if held}
+    kept = [
+        (run, read) for run, read in reads if isinstance(read, Problem) or chosen.get(run["dataset"]) == run["seed"]
+    ]
+    return kept, f"{row.label}, {LOWEST} of {' or '.join(map(str, counts or [0]))}"
 
 
 def read_runs(

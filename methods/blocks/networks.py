@@ -8,12 +8,16 @@ from torch import Tensor, nn
 
 from methods.blocks.batch_norm import split_batch_norm
 from methods.blocks.products import by_onednn
+from methods.blocks.sobel import OnEdges, Sobel
 
 
 def backbone(network: Mapping[str, Any], shape: tuple[int, int, int]) -> nn.Module:
     """The backbone that a recipe's `network` names, for images of `shape` (height, width, channels)."""
-    settings = {key: value for key, value in network.items() if key not in ("backbone", *TREATMENTS)}
-    name = network["backbone"]
+    settings = {key: value for key, value in network.items() if key not in ("backbone", "sobel", *TREATMENTS)}
+    name, grey = network["backbone"], network.get("sobel")
+    edges = Sobel(shape, grey) if grey else None
+    if edges is not None:
+        shape = (*shape[:2], 2)
     if name.startswith("resnet"):
         from methods.blocks.resnet import ResNet  # torchvision: a second of imports that small networks need not pay
 
@@ -22,7 +26,7 @@ def backbone(network: Mapping[str, Any], shape: tuple[int, int, int]) -> nn.Modu
         built = BACKBONES[name](shape, **settings)
     if splits := network.get("split_batch_norm"):
         split_batch_norm(built, splits)
-    return built
+    return built if edges is None else OnEdges(edges, built)
 
 
 class Pixels(nn.Module):

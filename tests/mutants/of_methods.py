@@ -88,6 +88,24 @@ METHODS = [
         jule_chance_of_all_steps=("self.settings.margin * float(self.taught)", "self.settings.margin"),
     ),
     *block(
+        "sobel",
+        "tests/methods/test_sobel.py",
+        sobel_filters_swapped=("torch.tensor([DX, DY])", "torch.tensor([DY, DX])"),
+        sobel_weights_alike=("WEIGHTS[grey] if channels == 3", "WEIGHTS['mean'] if channels == 3"),
+        sobel_in_half_precision=("@full_precision\n", ""),
+        sobel_border_copied=(
+            "F.conv2d(x, filters.to(x.dtype), padding=1)",
+            "F.conv2d(F.pad(x, (1,) * 4, 'replicate'), filters.to(x.dtype))",
+        ),
+        sobel_skipped=("self.network(self.edges(x))", "self.network(x[:, :2])"),
+    ),
+    *block(
+        "networks",
+        "tests/methods/test_sobel.py",
+        sobel_not_asked_for=("edges = Sobel(shape, grey) if grey else None", "edges = None"),
+        sobel_one_kind=("Sobel(shape, grey)", "Sobel(shape, 'mean')"),
+    ),
+    *block(
         "agglomeration",
         "tests/methods/test_agglomeration.py",
         agglomeration_of_own_size=("self.directed / self.sizes**2", "self.directed / self.sizes[:, None] ** 2"),

@@ -114,6 +114,8 @@ def test_networks_and_views_suit_the_data(own):
         ConfigError, match=r"vectors of shape \[1, 4, 1\], but augmentation 'flip' is for images; set `aug"
     ):
         Plan(own("own", OWN, overrides=flip))
+    with pytest.raises(ConfigError, match=r"vectors of shape \[1, 4, 1\], but network.sobel is for images; set `netw"):
+        Plan(own("own", OWN, overrides={"*": {"network": {"sobel": "mean"}}}))
     with pytest.raises(
         ConfigError, match=r"'own': photographs of shape \[32, 32, 3\], but mlp is for vectors and small"
     ):

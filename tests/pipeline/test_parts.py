@@ -103,7 +103,8 @@ def paper():
 
 def test_the_papers_make_every_table_and_figure_of_their_own():
     """All that config/ has, but for tables at another scale."""
-    others = {"digits_all", "digits_probes", "pixels", "pcl_cpu", "uniclr_cpu"}
+    others = {"digits_all", "digits_probes", "digits_selection", "pixels", "pcl_cpu", "uniclr_cpu"}
+    others |= {"photographs", "photographs_imagenette"}
     assert set(paper().tables) == set(catalogue.names("table")) - others
     of_papers = {name for name in catalogue.names("figure") if name.startswith(("cdc", "dcrl"))}
     assert set(paper().config["figures"]) == of_papers

@@ -21,6 +21,7 @@ ROOTS = [
     ("report.tabulate",),
     ("report.page",),
     ("report.collect",),
+    ("report.selection",),
     ("report.track",),
 ]
 
