@@ -39,6 +39,11 @@ def gather_constant(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def own_share(x: Tensor) -> Tensor:
+    """Of rows drawn alike in all processes for the images of all, [R*B, ...], those of this process: [B, ...]."""
+    return x.chunk(world())[rank()]
+
+
 def from_first(x: Tensor) -> Tensor:
     """x as process 0 has it, in place: for random work on the whole set, which must come out alike everywhere."""
     if world() > 1:

@@ -28,6 +28,7 @@ SETTINGS = {  # what the recipe's own value does not suit: few rows, small batch
     "dec": {"interval": 3},
     "deepcluster_v2": {"clusters": 6, "heads": 2},
     "jule": {"period": 1, "merged": 0.2, "margin": 2.0},  # random images: few are near enough to lose a small margin
+    "localagg": {"background": 6, "clusters": 5, "clusterings": 2, "warmup_epochs": 1},
     "moco": {"queue": 20},
     "pcl": {"queue": 20, "clusters": [4, 8], "warmup_epochs": 0},
     "scan": {"heads": 2},

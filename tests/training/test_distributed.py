@@ -39,6 +39,7 @@ SMALL = {"embedding": 4, "hidden": 6}
 KEYS = {"embedding": 4, "queue": 12, "shuffle": False}
 LABELS = {"threshold": 0.35, "ema": 0.9}
 DCRL = {"start_epoch": 0, "ramp_epochs": 2, "neighbours": 1, "init_rows": ROWS}
+LOCAL = {"embedding": 4, "background": 4, "clusters": 3, "clusterings": 2}
 JULE = {"embedding": 4, "period": 1, "merged": 0.1, "neighbours": 2, "margin": 2.0}
 # What it shows -> (recipe, its settings, epoch of the step). Every method that trains stands here.
 CASES = {
@@ -54,8 +55,13 @@ CASES = {
     "swav": ("swav", {"embedding": 4, "prototypes": 3, "queue": 8, "queue_epoch": 0, "frozen_epochs": 0}, 0),
     "swav, frozen prototypes": ("swav", {"embedding": 4, "prototypes": 3, "frozen_epochs": 1}, 0),
     "deepcluster_v2": ("deepcluster_v2", {"embedding": 4, "clusters": 3, "heads": 2}, 0),
+    "instdisc": ("instdisc", {"embedding": 4}, 0),
+    "instdisc, drawn rows": ("instdisc", {"embedding": 4, "negatives": 3}, 0),
+    "instdisc, told from noise": ("instdisc", {"embedding": 4, "negatives": 3, "form": "nce"}, 0),
     "jule": ("jule", JULE, 0),
     "jule, released gradient": ("jule-released", JULE, 0),
+    "localagg": ("localagg", {**LOCAL, "warmup_epochs": 0}, 0),
+    "localagg, warm-up": ("localagg", {**LOCAL, "warmup_epochs": 1}, 0),
     "scan": ("scan", {"heads": 2}, 0),
     "selflabel": ("selflabel", {**LABELS, "heads": 2}, 0),
     "selflabel, not balanced": ("selflabel", {**LABELS, "heads": 2, "balance": False}, 0),

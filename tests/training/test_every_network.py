@@ -30,6 +30,7 @@ SMALL = {
     "embedding": 4, "hidden": 12, "bottleneck": 4, "queue": 24, "widths": [8, 8, 6], "predictor": 8, "slice_size": 8,
     "prototypes": 8, "queue_epoch": 0, "clusters": 4, "heads": 2, "interval": 1, "n_init": 2, "init_rows": 28,
     "warmup_epochs": 0, "neighbours": 2, "negatives": 4, "initialisations": 1, "threshold": 0.0, "start_epoch": 0,
+    "background": 8,
 }  # fmt: skip
 
 
